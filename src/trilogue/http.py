@@ -51,7 +51,7 @@ class Tally:
         self.last: Report | None = None
 
     def __call__(self, report: Report) -> None:
-        """Count one report."""
+        """Add one report to the counts and keep it as `last`."""
         self.requests += 1
         self.failures += report.failure is not None
         self.losses.update(loss.code for loss in report.losses)

@@ -8,7 +8,7 @@ from typing import Any
 
 import trilogue
 from trilogue import Protocol, Stamp, StreamTranslator, Target
-from trilogue.capture import Capture, CaptureWriter, Head, Sent, read_capture
+from trilogue.capture import Capture, CaptureHead, CaptureWriter, Sent, read_capture
 
 STARTED = 1_790_000_000.25
 REQUEST_ID = "req_capture_1"
@@ -38,7 +38,7 @@ class Traffic:
 
     def file(self, **options: Any) -> bytes:
         """Return the bytes of the file."""
-        writer = CaptureWriter(Head(request_id=REQUEST_ID, started=STARTED, trilogue="0.1.0"), **options)
+        writer = CaptureWriter(CaptureHead(request_id=REQUEST_ID, started=STARTED, trilogue="0.1.0"), **options)
         raw = trilogue.dump(self.body)
         writer.inbound(STARTED, self.client, ("POST", "/v1/x?key=query-canary&beta=true"), HEADERS, raw)
         up = trilogue.translate_request(raw, source=self.client, target=self.target)

@@ -10,7 +10,7 @@ import pytest
 from tests.capture.making import STARTED, in_pieces
 from tests.capture.samples import streamed
 from trilogue import Protocol
-from trilogue.capture import CaptureWriter, Head, Sent, shown_headers, shown_url
+from trilogue.capture import CaptureHead, CaptureWriter, Sent, shown_headers, shown_url
 from trilogue.capture.credentials import CredentialFilter, without_credentials
 
 KEYS = ("sk-client-canary-000000", "sk-upstream-canary-0000", "query-canary", "login-canary", "canary-odd")
@@ -98,7 +98,7 @@ def test_ordinary_bytes_pass_unchanged_and_at_once() -> None:
 
 def test_a_mask_of_the_caller() -> None:
     """The gateway knows its own keys, which may look like anything."""
-    writer = CaptureWriter(Head(started=STARTED), mask=lambda data: data.replace(b"hunter2", b"***"))
+    writer = CaptureWriter(CaptureHead(started=STARTED), mask=lambda data: data.replace(b"hunter2", b"***"))
     writer.inbound(STARTED, Protocol.CHAT, ("POST", "/"), {}, b'{"a": "hunter2"}')
     writer.attempt(STARTED, Sent(protocol=Protocol.CHAT, url="http://x/", body=b'{"b": "hunter2"}'))
     writer.upstream_start(STARTED, 401, {})

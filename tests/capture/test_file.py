@@ -9,7 +9,16 @@ import pytest
 from tests.capture.making import REQUEST_ID, STARTED
 from tests.capture.samples import BODY, REQUEST, STREAM, plain, streamed
 from trilogue import Protocol
-from trilogue.capture import VERSION, CaptureError, CaptureWriter, Head, Phase, Sent, is_capture, read_capture
+from trilogue.capture import (
+    VERSION,
+    CaptureError,
+    CaptureHead,
+    CapturePhase,
+    CaptureWriter,
+    Sent,
+    is_capture,
+    read_capture,
+)
 
 PHASES = ["inbound_request", "provider_request", "upstream_response", "outbound_response"]
 
@@ -29,7 +38,7 @@ def test_four_phases_in_order_of_time() -> None:
         "trilogue": "0.1.0",
     }
     named = [line["phase"] for line in found if "phase" in line]
-    assert sorted(set(named), key=named.index) == PHASES == [phase.value for phase in Phase]
+    assert sorted(set(named), key=named.index) == PHASES == [phase.value for phase in CapturePhase]
     assert found[-1]["end"] is True
     assert found[-1]["record"] == {"status": 200}
 
@@ -62,7 +71,7 @@ def test_every_attempt_is_kept() -> None:
 
 def test_bytes_that_are_not_text() -> None:
     """A character that is cut between two pieces, and plain garbage."""
-    writer = CaptureWriter(Head(started=STARTED))
+    writer = CaptureWriter(CaptureHead(started=STARTED))
     writer.inbound(STARTED, Protocol.CHAT, ("POST", "/v1/chat/completions"), {}, b"{}")
     writer.attempt(STARTED, Sent(protocol=Protocol.CHAT, url="http://x/"))
     writer.upstream_start(STARTED, 200, {})
@@ -74,7 +83,7 @@ def test_bytes_that_are_not_text() -> None:
 
 
 def test_a_failed_connection() -> None:
-    writer = CaptureWriter(Head(started=STARTED))
+    writer = CaptureWriter(CaptureHead(started=STARTED))
     writer.attempt(STARTED, Sent(protocol=Protocol.CHAT, url="http://x/"))
     writer.upstream_failed(STARTED + 1, "could not be reached")
     writer.finished(STARTED + 1)
@@ -93,7 +102,7 @@ def test_the_size_is_limited() -> None:
 
 
 def test_lines_can_be_taken_as_they_come() -> None:
-    writer = CaptureWriter(Head(started=STARTED))
+    writer = CaptureWriter(CaptureHead(started=STARTED))
     first = writer.take()
     assert is_capture(first)
     assert writer.take() == b""

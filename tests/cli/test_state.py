@@ -20,7 +20,7 @@ from trilogue.cli.state import Progress, state
 from trilogue.config import state_directory
 from trilogue.gateway.setup.access import owner_of
 from trilogue.gateway.setup.response_store import FILE_NAME
-from trilogue.state.responses import KeptReasoning, ResponseStore, SqliteDatabase
+from trilogue.state.responses import ResponseStore, SqliteDatabase, StoredReasoning
 
 LAPTOP, OLD_LAPTOP, PHONE = (
     owner_of(*one) for one in (("laptop", "fake-1"), ("laptop", "fake-0"), ("phone", "fake-2"))
@@ -52,7 +52,7 @@ def filled(home: Path, days_ago: float = 0.0) -> None:
         store.responses.put(response(f"resp_{number}", LAPTOP, input=(item("m1", "What is the weather?"),)))
     store.responses.put(response("resp_old", OLD_LAPTOP))
     store.conversations.create(conversation("conv_1", PHONE), [item("m2"), item("m3")])
-    store.reasoning.keep([KeptReasoning(PHONE, "call_1", b"thought")])
+    store.reasoning.keep([StoredReasoning(PHONE, "call_1", b"thought")])
     store.close()
 
 

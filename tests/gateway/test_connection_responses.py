@@ -7,9 +7,9 @@ from typing import Any
 
 from trilogue.gateway.stored.connection import MOST, ConnectionResponses, History
 from trilogue.gateway.stored.history import HistoryItem, unstored_items, without_foreign_reasoning
-from trilogue.state.responses import Origin
+from trilogue.state.responses import OriginAccount
 
-HERE, THERE = Origin("here", "a"), Origin("there", "b")
+HERE, THERE = OriginAccount("here", "a"), OriginAccount("there", "b")
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f", "arguments": "{}"}
 
 
@@ -41,7 +41,7 @@ def test_the_oldest_make_room() -> None:
     assert responses.find("large") is None
 
 
-def sent(reasoning: dict[str, Any], made_by: Origin | None, to: Origin) -> list[dict[str, Any]]:
+def sent(reasoning: dict[str, Any], made_by: OriginAccount | None, to: OriginAccount) -> list[dict[str, Any]]:
     """Return what an account gets of an unstored response: its reasoning and a call."""
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], **reasoning}
     items = unstored_items(json.dumps({"id": "resp_1", "output": [reasoning, CALL]}).encode(), made_by)

@@ -14,7 +14,7 @@ from trilogue.gateway.stored import jobs
 from trilogue.gateway.stored.fields import read_state_fields
 from trilogue.gateway.stored.jobs import CANCELLED, FAILED, BackgroundJob
 from trilogue.gateway.stored.turn import begin_turn
-from trilogue.state.responses import CommitUnsure, JobEvents, Limits, NotFound, StoreUnavailable
+from trilogue.state.responses import CommitUnsure, JobEvents, NotFound, StoreLimits, StoreUnavailable
 
 KEY = b"fake key for tests: not a secret"
 OWNER = "owner"
@@ -42,11 +42,11 @@ STREAM = (
 KINDS = ["created", "queued", "in_progress", "output_text.delta", "output_text.delta"]
 
 
-def run(test: Callable[[GatewayStore, BackgroundJob], Awaitable[None]], limits: Limits | None = None) -> None:
+def run(test: Callable[[GatewayStore, BackgroundJob], Awaitable[None]], limits: StoreLimits | None = None) -> None:
     """Run a test with a job that has started."""
 
     async def main() -> None:
-        store = GatewayStore(MEMORY, [KEY], limits or Limits())
+        store = GatewayStore(MEMORY, [KEY], limits or StoreLimits())
         request = b'{"model":"m","input":"hello","background":true}'
         turn = await begin_turn(store, OWNER, request, read_state_fields(request))
         job = BackgroundJob(turn, OPENING)
@@ -171,7 +171,7 @@ def test_an_end_that_cannot_be_stored_is_a_failure() -> None:
         assert (failed["status"], failed["error"]["code"]) == ("failed", "response_not_storable")
         assert kinds(await events(store))[-1] == "failed"
 
-    run(test, Limits(owner_bytes=10_000))
+    run(test, StoreLimits(owner_bytes=10_000))
 
 
 def test_a_store_that_is_away_at_the_end_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

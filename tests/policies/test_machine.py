@@ -29,7 +29,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.policies import Context, Policy, PolicyRun, Scan, phrase_scan
-from trilogue.policies.machine import TABLE, Phase
+from trilogue.policies.machine import TABLE, RunPhase
 
 
 class Flowing(Policy):
@@ -41,13 +41,13 @@ class Flowing(Policy):
 
 START = ResponseStart(protocol=Protocol.CHAT, id="r", model="m")
 CALL = ToolCall(id="c", name="n")
-LEADS_TO: dict[Phase, list[Event]] = {
-    Phase.IDLE: [],
-    Phase.OPEN: [START],
-    Phase.PASSING: [START, BlockStart(0, Text(text="", extras={"passes": True}))],
-    Phase.FILTERING: [START, BlockStart(0, Text(text=""))],
-    Phase.HOLDING: [START, BlockStart(0, CALL)],
-    Phase.DONE: [START, Finish(stop=Stop(reason=StopReason.END))],
+LEADS_TO: dict[RunPhase, list[Event]] = {
+    RunPhase.IDLE: [],
+    RunPhase.OPEN: [START],
+    RunPhase.PASSING: [START, BlockStart(0, Text(text="", extras={"passes": True}))],
+    RunPhase.FILTERING: [START, BlockStart(0, Text(text=""))],
+    RunPhase.HOLDING: [START, BlockStart(0, CALL)],
+    RunPhase.DONE: [START, Finish(stop=Stop(reason=StopReason.END))],
 }
 CITATION = Citation(kind=CitationKind.WEB, native={})
 EVENTS: dict[type[Event], Event] = {
@@ -71,7 +71,7 @@ class SometimesFlowing(Flowing):
         return None if block.extras else self.find
 
 
-def run_in(phase: Phase) -> PolicyRun:
+def run_in(phase: RunPhase) -> PolicyRun:
     """Return a run in a phase."""
     run = PolicyRun([SometimesFlowing(), Judging(passing)])
     run.feed(LEADS_TO[phase])
@@ -79,17 +79,17 @@ def run_in(phase: Phase) -> PolicyRun:
     return run
 
 
-@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("phase", list(RunPhase))
 @pytest.mark.parametrize("kind", EVENTS)
-def test_each_cell(phase: Phase, kind: type[Event]) -> None:
+def test_each_cell(phase: RunPhase, kind: type[Event]) -> None:
     """An event that the table does not list is a bug of the caller, except that nothing matters after the end."""
     run = run_in(phase)
     row = TABLE[phase].get(kind)
-    if phase is Phase.DONE:
+    if phase is RunPhase.DONE:
         assert run.feed([EVENTS[kind]]) == []
     elif row is None:
         with pytest.raises(InternalError, match=f"{kind.__name__} is not allowed in phase {phase.name}"):
             run.feed([EVENTS[kind]])
     else:
         run.feed([EVENTS[kind]])
-        assert run._machine.phase is (row[1] or Phase.FILTERING)
+        assert run._machine.phase is (row[1] or RunPhase.FILTERING)

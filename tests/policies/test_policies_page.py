@@ -50,7 +50,7 @@ def test_every_setting_is_documented(name: str) -> None:
 def test_every_public_name_is_documented() -> None:
     """Except the base class of verdicts and its plain form."""
     names = set(trilogue.policies.__all__) - {
-        "Verdict",
+        "PolicyVerdict",
         "Pass",
         "Record",
         "Outcome",

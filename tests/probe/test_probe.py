@@ -16,7 +16,7 @@ from tests.scripted.server import KEY, ScriptedUpstream
 from tests.scripted.thread import running
 from trilogue import Protocol
 from trilogue.lint import lint_request
-from trilogue.probe import LIVE_RULES, Ask, Received, asks, judge, live_rules_table
+from trilogue.probe import LIVE_RULES, ProbeRequest, Received, asks, judge, live_rules_table
 
 DOC = Path(__file__).resolve().parents[2] / "docs" / "lint.md"
 DEMO = "providers: {demo: {protocol: openai_responses, base_url: 'demo:'}}\n"
@@ -194,7 +194,7 @@ def test_each_kind_is_asked_plain_and_streamed() -> None:
     kinds = ("text", "tool call", "parallel calls", "reasoning", "stop sequence")
     assert all(f"{kind}, {how}" in names for kind in kinds for how in ("plain", "streamed"))
     assert not any("stop" in ask.name for ask in asks(Protocol.RESPONSES, "m"))
-    assert isinstance(STREAM_ASK, Ask)
+    assert isinstance(STREAM_ASK, ProbeRequest)
 
 
 def test_the_page_has_the_live_rules() -> None:

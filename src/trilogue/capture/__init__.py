@@ -6,9 +6,9 @@ translation again and compares. docs/capture.md describes the format.
 
 from trilogue.capture.credentials import shown_headers, shown_url
 from trilogue.capture.folder import CaptureFolder
-from trilogue.capture.format import FORMAT, SUFFIX, VERSION, CaptureError, End, Head, Line, Phase, Plan
+from trilogue.capture.format import FORMAT, SUFFIX, VERSION, CaptureError, CaptureHead, CapturePhase, End, Line, Plan
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged, is_capture, read_capture
-from trilogue.capture.replay import Change, Replayed, Step, replay
+from trilogue.capture.replay import Change, Replayed, ReplayStep, replay
 from trilogue.capture.writer import CaptureWriter, Sent
 
 __all__ = [
@@ -18,18 +18,18 @@ __all__ = [
     "Capture",
     "CaptureError",
     "CaptureFolder",
+    "CaptureHead",
+    "CapturePhase",
     "CaptureWriter",
     "CapturedAttempt",
     "Change",
     "End",
     "Exchanged",
-    "Head",
     "Line",
-    "Phase",
     "Plan",
+    "ReplayStep",
     "Replayed",
     "Sent",
-    "Step",
     "is_capture",
     "read_capture",
     "replay",

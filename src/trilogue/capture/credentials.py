@@ -127,7 +127,7 @@ class CredentialFilter:
         return data[:end]
 
     def close(self) -> bytes:
-        """Return the rest."""
+        """Return the bytes held back so far, with the credentials in them masked, also one that the end cuts off."""
         rest, self._held = self._held, b""
         # A credential that the end of the data cuts off is still one.
         return _BEGUN.sub(_MASK, without_credentials(rest))

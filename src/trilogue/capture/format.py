@@ -1,7 +1,7 @@
 """The capture file format, version 1: JSON Lines, one file per request. docs/capture.md describes it.
 
-Line 1 is a `Head`, then come lines of the four phases in the order of time, and the last line is an `End`. Readers
-ignore fields and phases that they do not know; a change that old readers would misread gets a new version.
+Line 1 is a `CaptureHead`, then come lines of the four phases in the order of time, and the last line is an `End`.
+Readers ignore fields and phases that they do not know; a change that old readers would misread gets a new version.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class CaptureError(TrilogueError):
     """A file is not a capture, is damaged, or was written by a newer version. The message says which, and where."""
 
 
-class Phase(StrEnum):
+class CapturePhase(StrEnum):
     """The four points at which a request is captured."""
 
     INBOUND_REQUEST = "inbound_request"
@@ -36,7 +36,7 @@ class Phase(StrEnum):
     """what the client got"""
 
 
-class Head(Struct, frozen=True, kw_only=True):
+class CaptureHead(Struct, frozen=True, kw_only=True):
     """The first line. `started`: the time of the request in seconds since 1970; all other times count from there."""
 
     format: str = FORMAT
@@ -56,7 +56,7 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     instead for bytes that are not UTF-8. `omitted`: the number of bytes that were left out because the file was full.
     """
 
-    phase: Phase
+    phase: CapturePhase
     at: float
     attempt: int = 0
     """counts the attempts from 1; 0 for the client's side"""

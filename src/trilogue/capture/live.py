@@ -7,8 +7,8 @@ from typing import Protocol as Interface
 
 from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture
-from trilogue.capture.replay import Change, Step, target_of
-from trilogue.compare import Document, Kind, compare_documents, is_stream
+from trilogue.capture.replay import Change, ReplayStep, target_of
+from trilogue.compare import ComparedDocument, Kind, compare_documents, is_stream
 from trilogue.jsontext.text import dump, parse_upstream
 from trilogue.model import Json, Protocol
 from trilogue.translate.requests import translate_request
@@ -17,7 +17,7 @@ from trilogue.translate.responses import StreamTranslator, translate_response
 NAME = "live response"
 
 
-class Response(Interface):
+class ServerResponse(Interface):
     """What a server sent back."""
 
     status: int
@@ -25,11 +25,13 @@ class Response(Interface):
 
     @property
     def body(self) -> bytes:
-        """The whole body."""
+        """The whole body, as the server sent it."""
         ...
 
 
-def compare_live(capture: Capture, change: Change, send: Callable[[Protocol, dict[str, Json]], Response]) -> Step:
+def compare_live(
+    capture: Capture, change: Change, send: Callable[[Protocol, dict[str, Json]], ServerResponse]
+) -> ReplayStep:
     """Send the request of the last attempt again with `send`, and compare what the client would get.
 
     Raises `CaptureError` if the capture has no request that was sent, and `TrilogueError` if it cannot be translated.
@@ -42,7 +44,7 @@ def compare_live(capture: Capture, change: Change, send: Callable[[Protocol, dic
     up = translate_request(inbound.body, source=inbound.protocol, target=target, repair=last.plan.repair)
     received = send(target.protocol, up.body)
     if received.error or received.status != 200:
-        return Step(name=NAME, skipped=received.error or f"the server responded with status {received.status}")
+        return ReplayStep(name=NAME, skipped=received.error or f"the server responded with status {received.status}")
     client, upstream = inbound.protocol, target.protocol
     if client is upstream:
         now = received.body
@@ -52,8 +54,10 @@ def compare_live(capture: Capture, change: Change, send: Callable[[Protocol, dic
     else:
         body = parse_upstream(received.body, whole=True)
         now = dump(translate_response(body, source=upstream, target=client, exchange=up.exchange).body)
-    was = Document(_kind(capture.outbound.body), client, capture.outbound.body)
-    return Step(name=NAME, differences=compare_documents(was, Document(_kind(now), client, now)), body=now)
+    was = ComparedDocument(_kind(capture.outbound.body), client, capture.outbound.body)
+    return ReplayStep(
+        name=NAME, differences=compare_documents(was, ComparedDocument(_kind(now), client, now)), body=now
+    )
 
 
 def _kind(body: bytes) -> Kind:

@@ -7,11 +7,11 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from trilogue.capture.format import FORMAT, VERSION, CaptureError, End, Head, Line, Phase, Plan
+from trilogue.capture.format import FORMAT, VERSION, CaptureError, CaptureHead, CapturePhase, End, Line, Plan
 from trilogue.jsontext.text import DECODE_ERRORS, parse_object
 from trilogue.model import Json, Protocol
 
-Kind = TypeVar("Kind", Head, Line, End, Plan)
+Kind = TypeVar("Kind", CaptureHead, Line, End, Plan)
 
 
 class Exchanged(Struct, kw_only=True):
@@ -29,7 +29,7 @@ class Exchanged(Struct, kw_only=True):
 
     @property
     def body(self) -> bytes:
-        """The whole body."""
+        """The whole body, joined from the pieces in which it arrived."""
         return b"".join(data for _, data in self.pieces)
 
 
@@ -44,7 +44,7 @@ class CapturedAttempt(Struct, kw_only=True):
 class Capture(Struct, kw_only=True):
     """A capture file. `complete`: it was written to its end."""
 
-    head: Head
+    head: CaptureHead
     inbound: Exchanged | None = None
     attempts: list[CapturedAttempt] = field(default_factory=list)
     outbound: Exchanged = field(default_factory=Exchanged)
@@ -80,7 +80,7 @@ def read_capture(data: bytes) -> Capture:
     return capture
 
 
-def _head(line: bytes) -> Head:
+def _head(line: bytes) -> CaptureHead:
     first = parse_object(line)
     if first is None or first.get("format") != FORMAT:
         raise CaptureError(f"this is not a capture file: its first line must be a JSON object with format {FORMAT}")
@@ -89,7 +89,7 @@ def _head(line: bytes) -> Head:
         raise CaptureError("line 1: version must be a positive number")
     if version > VERSION:
         raise CaptureError(f"the file has version {version}, and this Trilogue reads versions up to {VERSION}: upgrade")
-    return _converted(first, Head, 1)
+    return _converted(first, CaptureHead, 1)
 
 
 def _add(capture: Capture, data: bytes, number: int) -> None:
@@ -100,7 +100,7 @@ def _add(capture: Capture, data: bytes, number: int) -> None:
         end = _converted(fields, End, number)
         capture.complete, capture.record, capture.omitted = True, end.record, end.omitted
         return
-    if fields.get("phase") not in tuple(Phase):
+    if fields.get("phase") not in tuple(CapturePhase):
         return
     line = _converted(fields, Line, number)
     try:
@@ -134,10 +134,10 @@ def _add_outbound(capture: Capture, line: Line, _: int) -> None:
 
 
 _ADD = {
-    Phase.INBOUND_REQUEST: _add_inbound,
-    Phase.PROVIDER_REQUEST: _add_attempt,
-    Phase.UPSTREAM_RESPONSE: _add_upstream,
-    Phase.OUTBOUND_RESPONSE: _add_outbound,
+    CapturePhase.INBOUND_REQUEST: _add_inbound,
+    CapturePhase.PROVIDER_REQUEST: _add_attempt,
+    CapturePhase.UPSTREAM_RESPONSE: _add_upstream,
+    CapturePhase.OUTBOUND_RESPONSE: _add_outbound,
 }
 
 

@@ -193,7 +193,7 @@ class StreamRedactor:
         return b"\n".join(map(self._line, lines.split(b"\n"))) + newline if newline else b""
 
     def close(self) -> bytes:
-        """Return the rest."""
+        """Return the redacted form of the bytes held back so far: an unfinished line, or a whole JSON body."""
         rest, self._rest = self._rest, b""
         if not rest.strip():
             return rest

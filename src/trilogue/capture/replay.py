@@ -1,7 +1,7 @@
 """Replay: the translation of a captured request once more, without the gateway, compared with what was captured.
 
-In: a `Capture`, and what to try another way. Out: one `Step` per thing that was compared, with its differences. Two
-steps belong to each attempt: the request that went to the upstream, and, for the attempt whose response reached the
+In: a `Capture`, and what to try another way. Out: one `ReplayStep` per thing that was compared, with its differences.
+Two steps belong to each attempt: the request that went to the upstream, and, for the attempt whose response reached the
 client, that response. Sealed values cannot be opened without the gateway's key, so the reasoning in them is not
 compared.
 """
@@ -17,7 +17,15 @@ from msgspec.structs import asdict, replace
 
 from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged
-from trilogue.compare import Difference, Document, Kind, compare_documents, compare_events, differences, is_stream
+from trilogue.compare import (
+    ComparedDocument,
+    Difference,
+    Kind,
+    compare_documents,
+    compare_events,
+    differences,
+    is_stream,
+)
 from trilogue.errors import TrilogueError
 from trilogue.jsontext.text import dump, parse_object, parse_request, parse_upstream
 from trilogue.model import SEAL_STEM, Json, Ledger, Loss, Protocol
@@ -41,7 +49,7 @@ class Change(Struct, frozen=True, kw_only=True):
         return self.protocol is not None or bool(self.profile)
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class ReplayStep(Struct, frozen=True, kw_only=True):
     """One comparison. `name`: the phase, and the attempt. `skipped`: why it was not made; "" if it was."""
 
     name: str
@@ -56,16 +64,16 @@ class Step(Struct, frozen=True, kw_only=True):
 class Replayed(Struct, frozen=True):
     """The result of a replay."""
 
-    steps: list[Step]
+    steps: list[ReplayStep]
 
     @property
     def differences(self) -> list[Difference]:
-        """All differences."""
+        """The differences of all steps, in the order of the steps."""
         return [one for step in self.steps for one in step.differences]
 
     @property
     def compared(self) -> bool:
-        """Whether anything was compared."""
+        """Whether at least one step was compared, not skipped."""
         return any(not step.skipped for step in self.steps)
 
 
@@ -79,29 +87,29 @@ def replay(capture: Capture, change: Change = NO_CHANGE) -> Replayed:
     """
     if capture.inbound is None or capture.inbound.protocol is None:
         raise CaptureError("the capture has no inbound_request, so there is nothing to replay")
-    steps: list[Step] = []
+    steps: list[ReplayStep] = []
     for number, attempt in enumerate(capture.attempts, 1):
         steps += _attempt(capture, capture.inbound, attempt, number, change)
     if not steps:
-        steps.append(Step(name="provider_request", skipped="no request was sent to an upstream"))
+        steps.append(ReplayStep(name="provider_request", skipped="no request was sent to an upstream"))
     return Replayed(steps)
 
 
 def _attempt(
     capture: Capture, inbound: Exchanged, attempt: CapturedAttempt, number: int, change: Change
-) -> Iterable[Step]:
+) -> Iterable[ReplayStep]:
     name = f"provider_request {number}"
     if inbound.omitted or attempt.request.omitted:
-        yield Step(name=name, skipped="the capture was cut at its largest size")
+        yield ReplayStep(name=name, skipped="the capture was cut at its largest size")
         return
     try:
         target = target_of(attempt, change)
         body, exchange, losses = _translated(inbound, attempt, target)
     except TrilogueError as error:
-        yield Step(name=name, differences=[Difference(name, "translated", f"{type(error).__name__}: {error}")])
+        yield ReplayStep(name=name, differences=[Difference(name, "translated", f"{type(error).__name__}: {error}")])
         return
     found = _request_differences(attempt, target, dump(body), losses, SEAL_STEM.encode() in inbound.body)
-    yield Step(name=name, differences=found, losses=losses, body=dump(body))
+    yield ReplayStep(name=name, differences=found, losses=losses, body=dump(body))
     if number == len(capture.attempts):
         yield _response(capture, attempt, exchange, change)
 
@@ -175,7 +183,8 @@ def _request_differences(
     captured_protocol = attempt.request.protocol or target.protocol
     captured = _as_adjusted(parse_request(attempt.request.body), attempt.plan.losses)
     found = compare_documents(
-        Document(Kind.REQUEST, captured_protocol, dump(captured)), Document(Kind.REQUEST, target.protocol, body)
+        ComparedDocument(Kind.REQUEST, captured_protocol, dump(captured)),
+        ComparedDocument(Kind.REQUEST, target.protocol, body),
     )
     was = [loss for loss in attempt.plan.losses if loss.code != _REFUSED]
     if sealed:
@@ -192,16 +201,16 @@ def _listed(losses: Iterable[Loss]) -> list[str]:
     return [str(loss) for loss in losses]
 
 
-def _response(capture: Capture, attempt: CapturedAttempt, exchange: Exchange | None, change: Change) -> Step:
+def _response(capture: Capture, attempt: CapturedAttempt, exchange: Exchange | None, change: Change) -> ReplayStep:
     name = "outbound_response"
     reason = _not_comparable(capture, attempt, change)
     if reason:
-        return Step(name=name, skipped=reason)
+        return ReplayStep(name=name, skipped=reason)
     try:
         found, body, losses = _compared_response(capture, attempt, exchange)
     except TrilogueError as error:
-        return Step(name=name, differences=[Difference(name, "translated", f"{type(error).__name__}: {error}")])
-    return Step(name=name, differences=found, losses=losses, body=body)
+        return ReplayStep(name=name, differences=[Difference(name, "translated", f"{type(error).__name__}: {error}")])
+    return ReplayStep(name=name, differences=found, losses=losses, body=body)
 
 
 def _not_comparable(capture: Capture, attempt: CapturedAttempt, change: Change) -> str:
@@ -261,4 +270,4 @@ def _passed_through(protocol: Protocol, was: bytes, response: Exchanged) -> list
 
 def _compared(protocol: Protocol, was: bytes, now: bytes) -> list[Difference]:
     kinds = [Kind.STREAM if is_stream(one) else Kind.RESPONSE for one in (was, now)]
-    return compare_documents(Document(kinds[0], protocol, was), Document(kinds[1], protocol, now))
+    return compare_documents(ComparedDocument(kinds[0], protocol, was), ComparedDocument(kinds[1], protocol, now))

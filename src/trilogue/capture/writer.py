@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct, to_builtins
 
 from trilogue.capture.credentials import CredentialFilter, mask_keys, shown_headers, shown_url, without_credentials
-from trilogue.capture.format import End, Head, Line, Phase, Plan, body_fields
+from trilogue.capture.format import CaptureHead, CapturePhase, End, Line, Plan, body_fields
 from trilogue.capture.redaction import StreamRedactor, redact_body
 from trilogue.jsontext.text import dumps
 from trilogue.model import Json, Loss, Protocol
@@ -83,7 +83,7 @@ class CaptureWriter:
     """
 
     def __init__(
-        self, head: Head, *, redact: bool = False, most_bytes: int = MOST_BYTES, mask: Mask | None = None
+        self, head: CaptureHead, *, redact: bool = False, most_bytes: int = MOST_BYTES, mask: Mask | None = None
     ) -> None:
         self._started = head.started
         self._redact = redact
@@ -92,8 +92,10 @@ class CaptureWriter:
         self._lines: list[bytes] = []
         self._omitted = 0
         self._attempt = 0
-        self._bodies: dict[Phase, _Body] = {}
-        self._put(Head(request_id=head.request_id, started=head.started, redacted=redact, trilogue=head.trilogue))
+        self._bodies: dict[CapturePhase, _Body] = {}
+        self._put(
+            CaptureHead(request_id=head.request_id, started=head.started, redacted=redact, trilogue=head.trilogue)
+        )
 
     def take(self) -> bytes:
         """Return the lines since the last call."""
@@ -104,7 +106,7 @@ class CaptureWriter:
         """Add the client's request. `target`: its method and its path with query."""
         method, url = target
         line = Line(
-            phase=Phase.INBOUND_REQUEST,
+            phase=CapturePhase.INBOUND_REQUEST,
             at=self._at(time),
             protocol=protocol,
             method=method,
@@ -115,10 +117,10 @@ class CaptureWriter:
 
     def attempt(self, time: float, sent: Sent) -> None:
         """Add the request of the next attempt."""
-        self._flush(Phase.UPSTREAM_RESPONSE, time)
+        self._flush(CapturePhase.UPSTREAM_RESPONSE, time)
         self._attempt += 1
         line = Line(
-            phase=Phase.PROVIDER_REQUEST,
+            phase=CapturePhase.PROVIDER_REQUEST,
             at=self._at(time),
             attempt=self._attempt,
             protocol=sent.protocol,
@@ -131,25 +133,25 @@ class CaptureWriter:
 
     def upstream_start(self, time: float, status: int, headers: Headers) -> None:
         """Add the head of the upstream's response to the current attempt."""
-        self._start(Phase.UPSTREAM_RESPONSE, time, status, headers)
+        self._start(CapturePhase.UPSTREAM_RESPONSE, time, status, headers)
 
     def upstream_chunk(self, time: float, data: bytes) -> None:
         """Add bytes of the upstream's response."""
-        self._chunk(Phase.UPSTREAM_RESPONSE, time, data)
+        self._chunk(CapturePhase.UPSTREAM_RESPONSE, time, data)
 
     def upstream_failed(self, time: float, error: str) -> None:
         """Add why there is no response, or why it ended early. The text must be safe to show."""
-        self._flush(Phase.UPSTREAM_RESPONSE, time)
+        self._flush(CapturePhase.UPSTREAM_RESPONSE, time)
         text = mask_keys(error.encode("utf-8", "replace")).decode()
-        self._put(Line(phase=Phase.UPSTREAM_RESPONSE, at=self._at(time), attempt=self._attempt, error=text))
+        self._put(Line(phase=CapturePhase.UPSTREAM_RESPONSE, at=self._at(time), attempt=self._attempt, error=text))
 
     def outbound_start(self, time: float, status: int, headers: Headers) -> None:
         """Add the head of the response that the client gets."""
-        self._start(Phase.OUTBOUND_RESPONSE, time, status, headers)
+        self._start(CapturePhase.OUTBOUND_RESPONSE, time, status, headers)
 
     def outbound_chunk(self, time: float, data: bytes) -> None:
         """Add bytes that the client gets."""
-        self._chunk(Phase.OUTBOUND_RESPONSE, time, data)
+        self._chunk(CapturePhase.OUTBOUND_RESPONSE, time, data)
 
     def finished(self, time: float, record: Json = None) -> None:
         """Add the last line. `record`: the line of the access log, as plain data."""
@@ -158,29 +160,29 @@ class CaptureWriter:
         # The last line is always written: without it, a file looks damaged.
         self._lines.append(dumps(End(at=self._at(time), omitted=self._omitted, record=record)) + b"\n")
 
-    def _start(self, phase: Phase, time: float, status: int, headers: Headers) -> None:
+    def _start(self, phase: CapturePhase, time: float, status: int, headers: Headers) -> None:
         at, attempt = self._at(time), self._attempt_of(phase)
         self._put(Line(phase=phase, at=at, attempt=attempt, status=status, headers=shown_headers(headers)))
 
-    def _chunk(self, phase: Phase, time: float, data: bytes) -> None:
+    def _chunk(self, phase: CapturePhase, time: float, data: bytes) -> None:
         body = self._bodies.get(phase)
         if body is None:
             body = self._bodies[phase] = _Body(self._redact)
         self._put_chunk(phase, time, body.feed(data))
 
-    def _flush(self, phase: Phase, time: float) -> None:
+    def _flush(self, phase: CapturePhase, time: float) -> None:
         """Add what was held back of a body."""
         body = self._bodies.pop(phase, None)
         if body is not None:
             self._put_chunk(phase, time, body.close())
 
-    def _put_chunk(self, phase: Phase, time: float, data: bytes) -> None:
+    def _put_chunk(self, phase: CapturePhase, time: float, data: bytes) -> None:
         if data:
             line = Line(phase=phase, at=self._at(time), attempt=self._attempt_of(phase))
             self._put_body(line, data if self._mask is None else self._mask(data))
 
-    def _attempt_of(self, phase: Phase) -> int:
-        return self._attempt if phase is Phase.UPSTREAM_RESPONSE else 0
+    def _attempt_of(self, phase: CapturePhase) -> int:
+        return self._attempt if phase is CapturePhase.UPSTREAM_RESPONSE else 0
 
     def _clean(self, body: bytes) -> bytes:
         body = without_credentials(body)
@@ -197,7 +199,7 @@ class CaptureWriter:
             self._omitted += len(body)
             self._put(Line(**{**_fields(line), "omitted": len(body)}))
 
-    def _put(self, line: Head | Line) -> bool:
+    def _put(self, line: CaptureHead | Line) -> bool:
         data = dumps(line) + b"\n"
         if len(data) > self._room:
             return False

@@ -13,7 +13,7 @@ from trilogue.cli.files import PROTOCOL, misuse, read
 from trilogue.model import Severity
 
 
-class Options(TypedDict):
+class ConvertOptions(TypedDict):
     """The options of `convert` other than the two protocols."""
 
     kind: str
@@ -50,7 +50,7 @@ class Options(TypedDict):
     help="Responses and streams: the client's original request (in the --to protocol), which supplies tool names and "
     "the fields that a response repeats.",
 )
-def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Options]) -> None:
+def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[ConvertOptions]) -> None:
     """Translate a request, a response or a stream from one protocol to another.
 
     The result goes to standard output; losses go to standard error, one per line.

@@ -11,7 +11,7 @@ from trilogue import Protocol, TrilogueError
 from trilogue.capture import Capture, is_capture, read_capture
 from trilogue.cli.differences import print_differences
 from trilogue.cli.files import PROTOCOL, counted, naming, read
-from trilogue.compare import Difference, Document, Kind, compare_documents, is_stream, read_document
+from trilogue.compare import ComparedDocument, Difference, Kind, compare_documents, is_stream, read_document
 from trilogue.model import Json
 
 DIFFERS = 1
@@ -19,8 +19,8 @@ KINDS = ("auto", *Kind)
 NAMES = ("a", "b")
 
 
-class Options(TypedDict):
-    """The options of `diff`."""
+class DiffOptions(TypedDict):
+    """The command-line options of `trilogue diff`, as click passes them."""
 
     protocol_a: Protocol | None
     protocol_b: Protocol | None
@@ -35,7 +35,7 @@ class Options(TypedDict):
 @click.option("--protocol-b", type=PROTOCOL, help="Protocol of B, if it cannot be found out.")
 @click.option("--kind", type=click.Choice(KINDS), default="auto", show_default=True, help="What the files contain.")
 @click.option("--json", is_flag=True, help="Print one JSON object per difference.")
-def diff(a: str, b: str, **options: Unpack[Options]) -> None:
+def diff(a: str, b: str, **options: Unpack[DiffOptions]) -> None:
     """Compare two requests, responses, streams or captures by meaning, in any two protocols.
 
     A difference is printed as its path in the neutral model and both values. Ids, the order of fields, and how a stream
@@ -66,7 +66,7 @@ def diff(a: str, b: str, **options: Unpack[Options]) -> None:
         sys.exit(DIFFERS)
 
 
-def _document(path: str, data: bytes, protocol: Protocol | None, kind: Kind | None) -> Document:
+def _document(path: str, data: bytes, protocol: Protocol | None, kind: Kind | None) -> ComparedDocument:
     with naming(path):
         if is_capture(data):
             raise TrilogueError("a capture can only be compared with another capture")
@@ -86,11 +86,11 @@ def _of_captures(a: Capture, b: Capture) -> list[Difference]:
     return found
 
 
-def _presence(document: Document | None) -> Json:
+def _presence(document: ComparedDocument | None) -> Json:
     return "(absent)" if document is None else f"a {document.kind.value}"
 
 
-def _phases(capture: Capture) -> dict[str, Document]:
+def _phases(capture: Capture) -> dict[str, ComparedDocument]:
     found: dict[str, tuple[Kind | None, Protocol | None, bytes]] = {}
     client = capture.inbound.protocol if capture.inbound is not None else None
     if capture.inbound is not None:

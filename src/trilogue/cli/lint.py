@@ -16,7 +16,7 @@ from trilogue.lint import Finding, lint_error, lint_request, lint_response, lint
 from trilogue.model import Json
 
 
-class Options(TypedDict):
+class LintOptions(TypedDict):
     """The options of `lint` other than the protocol and --own."""
 
     kind: str
@@ -49,7 +49,7 @@ _OUTPUT_FIELDS = frozenset({"choices", "content", "output"})
 @click.option("--url", help="Ask this live server instead of reading FILE; needs --model.")
 @click.option("--model", help="With --url: the model to ask for.")
 @click.option("--key-env", metavar="NAME", help="With --url: the environment variable that has the server's key.")
-def lint(file: str, protocol: Protocol, own: bool, **options: Unpack[Options]) -> None:
+def lint(file: str, protocol: Protocol, own: bool, **options: Unpack[LintOptions]) -> None:
     """Report every violated protocol rule, with the event number and the clients that break because of it.
 
     \b

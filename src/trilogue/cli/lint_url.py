@@ -12,7 +12,7 @@ import click
 from trilogue import Protocol
 from trilogue.cli.files import counted
 from trilogue.lint import Finding
-from trilogue.probe import Judged, Server, probe_server
+from trilogue.probe import ProbedServer, ProbeResult, probe_server
 from trilogue.sse import SseParser
 
 FINDINGS = 1
@@ -25,7 +25,7 @@ def lint_url(url: str, protocol: Protocol, model: str, key_env: str | None, own:
     """
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise click.UsageError("--url must be an http or https URL")
-    server = Server(url=url, protocol=protocol, model=model, key=_key(key_env))
+    server = ProbedServer(url=url, protocol=protocol, model=model, key=_key(key_env))
     findings = asyncio.run(_probe(server, own))
     broken = sum(finding.severity == "error" for finding in findings)
     click.echo(f"{counted(broken, 'broken rule')}, {counted(len(findings) - broken, 'note')}", err=True)
@@ -42,7 +42,7 @@ def _key(name: str | None) -> str:
     return value
 
 
-async def _probe(server: Server, own: bool) -> list[Finding]:
+async def _probe(server: ProbedServer, own: bool) -> list[Finding]:
     findings: list[Finding] = []
     async for judged in probe_server(server, own=own):
         if not judged.received.status and not findings and judged.received.error:
@@ -55,7 +55,7 @@ async def _probe(server: Server, own: bool) -> list[Finding]:
     return findings
 
 
-def _headline(judged: Judged) -> str:
+def _headline(judged: ProbeResult) -> str:
     received = judged.received
     events = ""
     if judged.ask.stream and received.status == 200:

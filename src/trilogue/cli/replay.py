@@ -12,14 +12,14 @@ import click
 import yaml
 
 from trilogue import Protocol, TrilogueError
-from trilogue.capture import SUFFIX, Capture, CaptureError, Change, Replayed, Step, read_capture
+from trilogue.capture import SUFFIX, Capture, CaptureError, Change, Replayed, ReplayStep, read_capture
 from trilogue.capture.folder import file_name
 from trilogue.capture.live import compare_live
 from trilogue.capture.replay import replay as replay_capture
 from trilogue.cli.differences import print_differences
 from trilogue.cli.files import PROTOCOL, counted, read
 from trilogue.model import Json
-from trilogue.probe.client import Received, Server, ask_once
+from trilogue.probe.client import ProbedServer, Received, ask_once
 
 DIFFERS, CANNOT = 1, 2
 NAMES = ("captured", "now")
@@ -43,8 +43,8 @@ def test_capture(path: Path) -> None:
 '''
 
 
-class Options(TypedDict):
-    """The options of `replay`."""
+class ReplayOptions(TypedDict):
+    """The command-line options of `trilogue replay`, as click passes them."""
 
     to: Protocol | None
     profile: tuple[str, ...]
@@ -67,7 +67,7 @@ class Options(TypedDict):
 @click.option("--key-env", metavar="NAME", help="With --upstream: the environment variable that has the server's key.")
 @click.option("--as-test", metavar="DIR", help="Make a test case of each file in this folder, instead of printing.")
 @click.option("--json", is_flag=True, help="Print one JSON object per difference.")
-def replay(files: tuple[str, ...], **options: Unpack[Options]) -> None:
+def replay(files: tuple[str, ...], **options: Unpack[ReplayOptions]) -> None:
     """Run the translation of captured requests again, offline, and compare it with what was captured.
 
     Requests are compared by meaning, streams event by event. With --to or --profile, the differences show what the
@@ -99,7 +99,7 @@ def _setting(text: str) -> tuple[str, Json]:
         raise click.UsageError(f"--profile: the value of {name} is not valid") from None
 
 
-def _replayed(path: str, change: Change, options: Options) -> int:
+def _replayed(path: str, change: Change, options: ReplayOptions) -> int:
     """Replay one file, and return its exit code."""
     try:
         data = read(path)
@@ -115,13 +115,13 @@ def _replayed(path: str, change: Change, options: Options) -> int:
     return _report(path, Replayed(steps), options["json"])
 
 
-def _live(capture: Capture, change: Change, options: Options) -> list[Step]:
+def _live(capture: Capture, change: Change, options: ReplayOptions) -> list[ReplayStep]:
     url = options["upstream"]
     if url is None:
         return []
 
     def send(protocol: Protocol, body: dict[str, Json]) -> Received:
-        return asyncio.run(ask_once(Server(url=url, protocol=protocol, key=_key(options["key_env"])), body))
+        return asyncio.run(ask_once(ProbedServer(url=url, protocol=protocol, key=_key(options["key_env"])), body))
 
     return [compare_live(capture, change, send)]
 
@@ -150,7 +150,7 @@ def _report(path: str, replayed: Replayed, json: bool) -> int:
     return 0
 
 
-def _result(step: Step) -> str:
+def _result(step: ReplayStep) -> str:
     if step.skipped:
         return f"not compared: {step.skipped}"
     return counted(len(step.differences), "difference") if step.differences else "same"

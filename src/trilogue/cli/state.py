@@ -26,14 +26,14 @@ from trilogue.jsontext.text import dump
 from trilogue.model import Json
 from trilogue.state.responses import (
     ConversationItem,
-    KeptReasoning,
     OwnerStatistics,
     ResponseStore,
     StoredConversation,
+    StoredReasoning,
     StoredResponse,
 )
 
-Exported = StoredResponse | StoredConversation | ConversationItem | KeptReasoning
+Exported = StoredResponse | StoredConversation | ConversationItem | StoredReasoning
 
 PROGRESS_SECONDS = 1.0
 _OWNER = re.compile(r"(.*):[0-9a-f]{24}")
@@ -189,7 +189,7 @@ def exported(entry: Exported) -> dict[str, Json]:
             return {"type": "conversation", **_described(entry), "metadata": Raw(entry.metadata)}
         case ConversationItem():
             return {"type": "conversation_item", "conversation": entry.conversation, "item": Raw(entry.item.data)}
-        case KeptReasoning():
+        case StoredReasoning():
             return {"type": "reasoning", "key": entry.key, "data": base64.b64encode(entry.data).decode()}
 
 

@@ -15,7 +15,7 @@ HEAD_BYTES = 1024 * 1024
 
 
 class Kind(StrEnum):
-    """What a document is."""
+    """What a document is, which decides how it is read and compared."""
 
     REQUEST = "request"
     RESPONSE = "response"

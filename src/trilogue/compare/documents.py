@@ -19,7 +19,7 @@ from trilogue.model import Collector, Event, Failed, Failure, Json, Protocol, Re
 from trilogue.protocols.registry import CODECS
 
 
-class Document(Struct, frozen=True):
+class ComparedDocument(Struct, frozen=True):
     """One document: what it is, in which protocol, and its bytes."""
 
     kind: Kind
@@ -27,7 +27,7 @@ class Document(Struct, frozen=True):
     data: bytes
 
 
-def read_document(data: bytes, *, protocol: Protocol | None = None, kind: Kind | None = None) -> Document:
+def read_document(data: bytes, *, protocol: Protocol | None = None, kind: Kind | None = None) -> ComparedDocument:
     """Return a document with its kind and protocol, which are found out unless they are given.
 
     Raises `BadRequest` if it is neither JSON nor a stream, or if the protocol cannot be found out.
@@ -40,10 +40,10 @@ def read_document(data: bytes, *, protocol: Protocol | None = None, kind: Kind |
     found = protocol or (protocol_of_body(body, kind) if body is not None else protocol_of_stream(data))
     if found is None:
         raise BadRequest(f"this {kind.value} could be of several protocols: say which one it is")
-    return Document(kind, found, data)
+    return ComparedDocument(kind, found, data)
 
 
-def compare_documents(a: Document, b: Document) -> list[Difference]:
+def compare_documents(a: ComparedDocument, b: ComparedDocument) -> list[Difference]:
     """Return the differences in meaning. Raises `TrilogueError` if one of them is not valid in its protocol.
 
     Across protocols, fields that only one protocol has do not count unless they change the meaning, texts that follow
@@ -74,24 +74,24 @@ def decoded_events(protocol: Protocol, pieces: Iterable[bytes]) -> list[Event]:
     return events + sequencer.feed(decoder.close())
 
 
-def _meaning(document: Document, across: bool) -> Json:
+def _meaning(document: ComparedDocument, across: bool) -> Json:
     return _MEANINGS[document.kind](document, Reading(across=across))
 
 
-def _of_request(document: Document, reading: Reading) -> Json:
+def _of_request(document: ComparedDocument, reading: Reading) -> Json:
     return reading.request(CODECS[document.protocol].decode_request(parse_request(document.data)))
 
 
-def _of_response(document: Document, reading: Reading) -> Json:
+def _of_response(document: ComparedDocument, reading: Reading) -> Json:
     body = parse_upstream(document.data, whole=True)
     return _of_decoded(lambda: CODECS[document.protocol].decode_response(body), reading)
 
 
-def _of_stream(document: Document, reading: Reading) -> Json:
+def _of_stream(document: ComparedDocument, reading: Reading) -> Json:
     return _of_decoded(lambda: _collected(document), reading)
 
 
-def _collected(document: Document) -> Response:
+def _collected(document: ComparedDocument) -> Response:
     collector = Collector()
     for event in decoded_events(document.protocol, [document.data]):
         collector.feed(event)
@@ -100,7 +100,7 @@ def _collected(document: Document) -> Response:
     return collector.response()
 
 
-def _of_error(document: Document, _: Reading) -> Json:
+def _of_error(document: ComparedDocument, _: Reading) -> Json:
     return _failure_tree(CODECS[document.protocol].decode_error(0, {}, document.data))
 
 
@@ -120,7 +120,7 @@ def _failure_tree(failure: Failure) -> Json:
     return {"failure": {"kind": failure.kind.value, "code": failure.code, "message": failure.message}}
 
 
-_MEANINGS: dict[Kind, Callable[[Document, Reading], Json]] = {
+_MEANINGS: dict[Kind, Callable[[ComparedDocument, Reading], Json]] = {
     Kind.REQUEST: _of_request,
     Kind.RESPONSE: _of_response,
     Kind.STREAM: _of_stream,

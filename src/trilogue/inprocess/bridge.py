@@ -1,7 +1,7 @@
 """What an SDK's request becomes on its way to the upstream, and what the SDK gets for the upstream's response.
 
-In: path, headers and body of the SDK's request; status, headers and body of the response. Out: a `Call` to send, and
-`Plain` responses. Same protocol on both sides: bodies pass through, except for the model's name and sealed values.
+In: path, headers and body of the SDK's request; status, headers and body of the response. Out: a `BridgeCall` to send,
+and `Plain` responses. Same protocol on both sides: bodies pass through, except for the model's name and sealed values.
 Nothing here does I/O or knows the HTTP library. Streamed responses are in `streams`.
 """
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 from trilogue.errors import ClientError, TrilogueError, UpstreamError, UpstreamProtocolError
 from trilogue.headers import OF_CONNECTION
 from trilogue.http import HttpSettings, Report
-from trilogue.inprocess.upstream import Upstream
+from trilogue.inprocess.upstream import BridgeUpstream
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Failure, FailureKind, Json, Ledger, Loss, Protocol, Usage, loss_header_value
 from trilogue.protocols.codec import Codec
@@ -45,7 +45,7 @@ class Plain(Struct, frozen=True):
     body: bytes
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class BridgeCall(Struct, frozen=True, kw_only=True):
     """One request, ready to be sent. `exchange` is None if it passes through."""
 
     client: Protocol
@@ -84,7 +84,7 @@ def _path(codec: Codec) -> str:
 class Bridge:
     """All requests of one HTTP client to one upstream."""
 
-    def __init__(self, upstream: Upstream, settings: HttpSettings) -> None:
+    def __init__(self, upstream: BridgeUpstream, settings: HttpSettings) -> None:
         self._upstream = upstream
         self._strict = settings.get("strict", False)
         self._repair = settings.get("repair", False)
@@ -92,7 +92,7 @@ class Bridge:
         self._headers = {name.lower(): value for name, value in settings.get("headers", {}).items()}
         self._observe: Callable[[Report], None] = settings.get("observe") or _ignore
 
-    def call(self, asked: Asked) -> Call:
+    def call(self, asked: Asked) -> BridgeCall:
         """Return what to send for a request. Raises ClientError if it cannot be mapped, or is not a model request."""
         client = client_protocol(asked.path)
         if client is None:
@@ -122,7 +122,7 @@ class Bridge:
             status = 503
         return Plain(status, {**reply.headers, **_kept(headers), **extra}, dump(reply.body))
 
-    def whole(self, call: Call, status: int, headers: Mapping[str, str], body: bytes) -> Plain:
+    def whole(self, call: BridgeCall, status: int, headers: Mapping[str, str], body: bytes) -> Plain:
         """Return what the SDK gets for a whole response, and report it."""
         if status >= 300:
             return self._error(call, status, headers, body)
@@ -137,7 +137,7 @@ class Bridge:
 
     def report(
         self,
-        call: Call,
+        call: BridgeCall,
         *,
         losses: tuple[Loss, ...] = (),
         usage: Usage | None = None,
@@ -157,13 +157,13 @@ class Bridge:
             )
         )
 
-    def stream_headers(self, call: Call, headers: Mapping[str, str]) -> dict[str, str]:
+    def stream_headers(self, call: BridgeCall, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of a streamed response."""
         if call.exchange is None:
             return {**_returned(headers), **_loss_header(call.losses)}
         return {"content-type": "text/event-stream; charset=utf-8", **_kept(headers), **_loss_header(call.losses)}
 
-    def _passed(self, client: Protocol, wire: dict[str, Json], asked: Asked, *, changed: bool) -> Call:
+    def _passed(self, client: Protocol, wire: dict[str, Json], asked: Asked, *, changed: bool) -> BridgeCall:
         ledger = Ledger()
         target = self._upstream.target(client, str(wire.get("model") or ""))
         cleaned = without_sealed(wire, client, ledger, self._sealer, target.profile)
@@ -172,7 +172,7 @@ class Bridge:
         url = self._upstream.url(client)
         if asked.query:
             url += ("&" if "?" in url else "?") + asked.query
-        return Call(
+        return BridgeCall(
             client=client,
             upstream=client,
             model=target.model,
@@ -184,9 +184,9 @@ class Bridge:
             exchange=None,
         )
 
-    def _most_exact(self, client: Protocol, wire: dict[str, Json]) -> Call:
+    def _most_exact(self, client: Protocol, wire: dict[str, Json]) -> BridgeCall:
         """Return the translation with the fewest losses; among equals, the upstream's preferred one."""
-        calls: list[Call] = []
+        calls: list[BridgeCall] = []
         refusals: list[ClientError] = []
         for protocol in self._upstream.urls:
             try:
@@ -197,7 +197,7 @@ class Bridge:
             raise refusals[0]
         return min(calls, key=lambda call: len(call.losses))
 
-    def _translation(self, client: Protocol, protocol: Protocol, wire: dict[str, Json]) -> Call:
+    def _translation(self, client: Protocol, protocol: Protocol, wire: dict[str, Json]) -> BridgeCall:
         target = self._upstream.target(protocol, str(wire.get("model") or ""))
         up = translate_request(
             wire, source=client, target=target, strict=self._strict, repair=self._repair, sealer=self._sealer
@@ -208,7 +208,7 @@ class Bridge:
             headers = {endpoint.version_header: target.profile.version, **headers}
         if endpoint.extra_headers is not None:
             headers = {**endpoint.extra_headers(up.body), **headers}
-        return Call(
+        return BridgeCall(
             client=client,
             upstream=protocol,
             model=target.model,
@@ -221,7 +221,7 @@ class Bridge:
         )
 
     def _translated(
-        self, call: Call, headers: Mapping[str, str], body: bytes
+        self, call: BridgeCall, headers: Mapping[str, str], body: bytes
     ) -> tuple[Plain, tuple[Loss, ...], Usage | None]:
         if call.exchange is None:
             codec = CODECS[call.client]
@@ -238,7 +238,7 @@ class Bridge:
         told = {"content-type": "application/json", **_kept(headers), **_loss_header(call.losses + losses)}
         return Plain(200, told, dump(down.body)), losses, down.response.usage
 
-    def _error(self, call: Call, status: int, headers: Mapping[str, str], body: bytes) -> Plain:
+    def _error(self, call: BridgeCall, status: int, headers: Mapping[str, str], body: bytes) -> Plain:
         if status < 400:
             error = UpstreamProtocolError(f"the upstream responded with a redirect ({status})")
             failure = failure_of(error, call.client)
@@ -260,7 +260,7 @@ class _NotServed(ClientError):
 
 
 def _ignore(report: Report) -> None:
-    """Observe nothing."""
+    """Discard a report: the observer of a bridge that was given none."""
 
 
 def _request_id(headers: Mapping[str, str]) -> str:

@@ -16,8 +16,8 @@ from typing import Any, Self
 
 from trilogue.errors import ClientError, UpstreamConnect
 from trilogue.http import HttpSettings
-from trilogue.inprocess.bridge import Asked, Bridge, Call, Plain
-from trilogue.inprocess.streams import StreamRelay
+from trilogue.inprocess.bridge import Asked, Bridge, BridgeCall, Plain
+from trilogue.inprocess.streams import BridgeStream
 from trilogue.inprocess.upstream import find_upstream
 from trilogue.model import Failure
 from trilogue.protocols.failure.convert import failure_of
@@ -92,7 +92,7 @@ class SyncTransport:
                 with closing(response):
                     body = response.read()
                 return _plain(self._library, self._bridge.whole(call, response.status_code, headers, body))
-        stream = _sync_body(self._library)(response, StreamRelay(self._bridge, call), self._library)
+        stream = _sync_body(self._library)(response, BridgeStream(self._bridge, call), self._library)
         stream.begin()
         if (failure := stream.early_failure()) is not None:
             stream.close()
@@ -132,7 +132,7 @@ class AsyncTransport:
                 async with aclosing(response):
                     body = await response.aread()
                 return _plain(self._library, self._bridge.whole(call, response.status_code, headers, body))
-        stream = _async_body(self._library)(response, StreamRelay(self._bridge, call), self._library)
+        stream = _async_body(self._library)(response, BridgeStream(self._bridge, call), self._library)
         await stream.begin()
         if (failure := stream.early_failure()) is not None:
             await stream.aclose()
@@ -143,7 +143,7 @@ class AsyncTransport:
 class _Body:
     """A streamed response for the SDK. What comes before content is held, so that a failure can still be a status."""
 
-    def __init__(self, response: Any, relay: StreamRelay, library: ModuleType) -> None:
+    def __init__(self, response: Any, relay: BridgeStream, library: ModuleType) -> None:
         self._response = response
         self._relay = relay
         self._broke: tuple[type[Exception], ...] = (library.TransportError,)
@@ -250,7 +250,7 @@ def _async_body(library: ModuleType) -> Any:
 
 
 @contextmanager
-def _reporting(bridge: Bridge, call: Call, library: ModuleType) -> Iterator[None]:
+def _reporting(bridge: Bridge, call: BridgeCall, library: ModuleType) -> Iterator[None]:
     """Report a call whose connection fails. The SDK gets the library's own exception, as without Trilogue."""
     try:
         yield
@@ -264,7 +264,7 @@ def _asked(request: Any, body: bytes) -> Asked:
     return Asked(path=request.url.path, query=query.decode("ascii"), headers=_lower(request.headers), body=body)
 
 
-def _outgoing(inner: Any, call: Call, request: Any) -> Any:
+def _outgoing(inner: Any, call: BridgeCall, request: Any) -> Any:
     """Return the request for the upstream, with the SDK's own time limits."""
     limits = {name: value for name, value in request.extensions.items() if name == "timeout"}
     return inner.build_request("POST", call.url, headers=call.headers, content=call.body, extensions=limits)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from trilogue.errors import UpstreamError
-from trilogue.inprocess.bridge import Bridge, Call
+from trilogue.inprocess.bridge import Bridge, BridgeCall
 from trilogue.jsontext.text import parse_upstream
 from trilogue.model import Failure, FailureKind
 from trilogue.protocols.failure.convert import failure_of
@@ -21,10 +21,10 @@ _END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n")
 _SPACE = b"\xef\xbb\xbf \r\n\t"
 
 
-class StreamRelay:
+class BridgeStream:
     """A streamed response. Feed it until it is `done`, then `close` it; `ended` reports what became of it."""
 
-    def __init__(self, bridge: Bridge, call: Call) -> None:
+    def __init__(self, bridge: Bridge, call: BridgeCall) -> None:
         self._bridge = bridge
         self._call = call
         self._translator = StreamTranslator(

@@ -17,7 +17,7 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
 
 
-class Upstream(Struct, frozen=True, kw_only=True):
+class BridgeUpstream(Struct, frozen=True, kw_only=True):
     """A provider and, unless the client names it in each request, a model.
 
     `urls`: base URL by protocol, the preferred one first. `bearer`: the key is a bearer token in Messages too.
@@ -50,7 +50,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
         return Target.of(protocol, self.model or model, provider=self.provider, vendor=vendor)
 
 
-def find_upstream(name: str, settings: HttpSettings, environ: Mapping[str, str]) -> Upstream:
+def find_upstream(name: str, settings: HttpSettings, environ: Mapping[str, str]) -> BridgeUpstream:
     """Return the upstream of a name such as `anthropic/claude-sonnet-5` or `openai`. Raises ClientError."""
     provider, _, model = name.partition("/")
     preset = PRESETS.get(provider.lower())
@@ -59,7 +59,7 @@ def find_upstream(name: str, settings: HttpSettings, environ: Mapping[str, str])
         fault = url_fault(url)
         if fault:
             raise ClientError(f"base_url {fault}")
-    return Upstream(
+    return BridgeUpstream(
         provider=provider,
         model=model,
         urls=urls,

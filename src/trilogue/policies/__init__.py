@@ -18,11 +18,11 @@ from trilogue.policies.verdicts import (
     Drop,
     Pass,
     Pending,
+    PolicyVerdict,
     Record,
     Replace,
     Rewrite,
     StopWith,
-    Verdict,
 )
 
 __all__ = [
@@ -39,12 +39,12 @@ __all__ = [
     "PolicyError",
     "PolicyRun",
     "PolicySettings",
+    "PolicyVerdict",
     "Record",
     "Replace",
     "Rewrite",
     "Scan",
     "StopWith",
-    "Verdict",
     "call_of",
     "judge_events",
     "judge_request",

@@ -9,14 +9,14 @@ from msgspec import Struct, convert, to_builtins
 
 from trilogue.jsontext.text import parse_object
 from trilogue.model import Block, CallKind, Reasoning, Refusal, Request, Text, ToolCall
-from trilogue.policies.verdicts import Drop, Pass, Replace, Rewrite, StopWith, Verdict
+from trilogue.policies.verdicts import Drop, Pass, PolicyVerdict, Replace, Rewrite, StopWith
 
 MOST_BLOCKS = 64
 """blocks that may take the place of one"""
 MOST_TEXT = 1_000_000
 """characters that one verdict, or all replacements in one block, may have"""
 
-ALLOWED: dict[str, tuple[type[Verdict], ...]] = {
+ALLOWED: dict[str, tuple[type[PolicyVerdict], ...]] = {
     "request": (Pass, Rewrite, StopWith),
     "block": (Pass, Rewrite, Replace, Drop, StopWith),
 }

@@ -23,7 +23,7 @@ from trilogue.model import (
     Refusal,
     Text,
 )
-from trilogue.policies.flow import Flow
+from trilogue.policies.flow import ScanChain
 from trilogue.policies.hooks import Hooks
 from trilogue.policies.outlet import Outlet
 
@@ -31,7 +31,7 @@ from trilogue.policies.outlet import Outlet
 class Filtering:
     """The open block, its scans, and what has gone on of it."""
 
-    def __init__(self, start: BlockStart, flow: Flow, outlet: Outlet, hooks: Hooks) -> None:
+    def __init__(self, start: BlockStart, flow: ScanChain, outlet: Outlet, hooks: Hooks) -> None:
         self.flow = flow
         """the scans of the block"""
         self._outlet = outlet

@@ -46,7 +46,7 @@ class PolicyScan:
         return out
 
     def end(self) -> None:
-        """Record what was found."""
+        """Record the verdict and the number of matches, if there were any."""
         matches = self._matches + self._filter.matches
         if not matches or self._broken:
             return
@@ -87,7 +87,7 @@ def close_coroutine(result: object) -> None:
         guarded(close)
 
 
-class Flow:
+class ScanChain:
     """The scans of all policies over one block, the output of each being the input of the next."""
 
     def __init__(self, scans: Sequence[PolicyScan]) -> None:
@@ -131,6 +131,6 @@ class Flow:
         return any([scan.scan.pattern.search(text) for scan in self._scans for text in texts])
 
     def end(self) -> None:
-        """Record what was found."""
+        """Record what the scan of each policy found in the block."""
         for scan in self._scans:
             scan.end()

@@ -67,6 +67,6 @@ class HeldBlock:
         self._open.texts += [event.text for event in events if type(event) is Delta]
 
     def close(self, stop: BlockStop) -> Block:
-        """Return the complete block."""
+        """Add the last event and return the complete block."""
         self.events.append(stop)
         return self._open.close(stop)

@@ -1,6 +1,6 @@
 """Calls the hooks of policies, turns what they return into a verdict that counts, and records it.
 
-The functions here are generators: they yield `Pending` where a policy waits for something and take a `Reply`.
+The functions here are generators: they yield `Pending` where a policy waits for something and take a `DriverReply`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from trilogue.model import Block, Ledger, Opaque, OpaqueKind, Reasoning, Refusal, Request, Text, Usage
 from trilogue.policies.calls import is_client_call
 from trilogue.policies.checks import Trouble, check, guarded
-from trilogue.policies.flow import Flow, PolicyScan, close_coroutine
+from trilogue.policies.flow import PolicyScan, ScanChain, close_coroutine
 from trilogue.policies.policy import Context, Interest, Outcome, Policy
 from trilogue.policies.records import Records, Site, trouble_words
 from trilogue.policies.scan import NEVER, Scan
@@ -26,10 +26,10 @@ from trilogue.policies.verdicts import (
     Ask,
     Pass,
     Pending,
+    PolicyVerdict,
     Replace,
     Rewrite,
     StopWith,
-    Verdict,
 )
 
 MOST_ROUNDS = 8
@@ -39,14 +39,14 @@ LATE = Trouble("did not decide in time")
 Result = TypeVar("Result")
 
 
-class Reply(Struct, frozen=True):
+class DriverReply(Struct, frozen=True):
     """What the driver says to a `Pending`: a value, or what went wrong."""
 
     value: object = None
     trouble: Trouble | None = None
 
 
-Steps = Generator[Pending, Reply, Result]
+Steps = Generator[Pending, DriverReply, Result]
 
 
 class Judged(Struct, frozen=True):
@@ -145,7 +145,7 @@ class Hooks:
         verdict = yield from self._verdict(policy, Site("block", number, type(block).__name__), call, block)
         return self._applied(verdict, block)
 
-    def _applied(self, verdict: Verdict, block: Block) -> Judged:
+    def _applied(self, verdict: PolicyVerdict, block: Block) -> Judged:
         if isinstance(verdict, StopWith):
             return Judged((), verdict)
         if isinstance(verdict, Pass):
@@ -179,7 +179,7 @@ class Hooks:
             self.ledger.add("policy.annotations", old.path)
         return new
 
-    def flow(self, block: Block, number: int, policies: Sequence[Policy]) -> Flow:
+    def flow(self, block: Block, number: int, policies: Sequence[Policy]) -> ScanChain:
         """Return the scans of these policies over a block. A policy whose `scan` fails ends as `on_error` says."""
         scans = []
         site = Site("flow", number, type(block).__name__)
@@ -192,7 +192,7 @@ class Hooks:
                 trouble = scan if isinstance(scan, Trouble) else Trouble("returned a scan that is none")
                 if isinstance(self.records.failed(policy, trouble, site, since=started), StopWith):
                     scans.append(PolicyScan(_AlwaysStops(policy), EVERYTHING, self.context, self.records, site))
-        return Flow(scans)
+        return ScanChain(scans)
 
     def _scanned(self, policy: Policy, block: Block, number: int) -> Judged:
         """Return a complete block as a policy that works on flowing text changes it."""
@@ -203,14 +203,14 @@ class Hooks:
 
     def _verdict(
         self, policy: Policy, site: Site, call: Callable[[], object], block: Block | None = None
-    ) -> Steps[Verdict]:
+    ) -> Steps[PolicyVerdict]:
         """Return the verdict of one hook, after everything that it asks for."""
         started = self.records.clock()
         result = yield from self._asked(policy, call)
         trouble = result
         if not isinstance(result, Trouble):
             trouble = guarded(partial(check, site.stage, result, block, self.call_ids))
-        if not isinstance(result, Verdict) or isinstance(trouble, Trouble):
+        if not isinstance(result, PolicyVerdict) or isinstance(trouble, Trouble):
             close_coroutine(result)
             trouble = trouble if isinstance(trouble, Trouble) else Trouble("returned no verdict")
             return self.records.failed(policy, trouble, site, since=started)

@@ -43,7 +43,7 @@ from trilogue.policies.verdicts import StopWith
 from trilogue.protocols.content.tokens import estimate_text
 
 
-class Phase(IntEnum):
+class RunPhase(IntEnum):
     """Where in a response the machine is."""
 
     IDLE = auto()
@@ -70,7 +70,7 @@ class Machine:
     def __init__(self, hooks: Hooks) -> None:
         self.hooks = hooks
         self.outlet = Outlet()
-        self.phase = Phase.IDLE
+        self.phase = RunPhase.IDLE
         self.stopped: StopWith | None = None
         self.usage: Usage | None = None
         """the usage of a whole response, which is known even if a policy stops it"""
@@ -83,7 +83,7 @@ class Machine:
 
     def take(self, event: Event) -> Steps[None] | None:
         """Handle one event. Returns the steps that are left if a policy may have to be waited for."""
-        if self.phase is Phase.DONE:
+        if self.phase is RunPhase.DONE:
             return None
         row = TABLE[self.phase].get(type(event))
         if row is None:
@@ -95,7 +95,7 @@ class Machine:
 
     def flows(self, events: list[Event]) -> bool:
         """Return whether these events are only more text of a block that goes on under its own number."""
-        if self.phase is not Phase.PASSING:
+        if self.phase is not RunPhase.PASSING:
             return False
         characters = 0
         for event in events:
@@ -123,14 +123,14 @@ class Machine:
         interests = {policy: interest for policy in self.hooks.policies if (interest := _interest(policy, block))}
         if "whole" in interests.values() or (interests and _begins_whole(block)):
             self._held = HeldBlock(event)
-            self.phase = Phase.HOLDING
+            self.phase = RunPhase.HOLDING
             return None
         flow = self.hooks.flow(block, event.index, list(interests)) if interests else None
         if flow is not None and flow.active:
-            self.phase = Phase.FILTERING
+            self.phase = RunPhase.FILTERING
             self._filtering = Filtering(event, flow, self.outlet, self.hooks)
             return self._stop_if_found(self._filtering)
-        self.phase = Phase.PASSING
+        self.phase = RunPhase.PASSING
         self._held = HeldBlock(event) if self.collects else None
         if isinstance(block, ToolCall):
             self.hooks.call_ids.add(block.id)
@@ -221,7 +221,7 @@ class Machine:
     def _stop(self, verdict: StopWith) -> Steps[None]:
         """End the response with the words of a policy. Calls that have not gone on yet never do."""
         self.stopped = verdict
-        self.phase = Phase.DONE
+        self.phase = RunPhase.DONE
         outlet = self.outlet
         outlet.drop_calls()
         outlet.close_block(self.hooks.unsigned)
@@ -268,25 +268,25 @@ def _begins_whole(block: Block) -> bool:
 
 
 _PIECES = (Delta, ReasoningDelta, CitationDelta, LogprobsDelta)
-_FAILS = {Failed: ("_on_failed", Phase.DONE)}
-TABLE: dict[Phase, dict[type[Any], tuple[str, Phase | None]]] = {
-    Phase.IDLE: {ResponseStart: ("_on_start", Phase.OPEN), **_FAILS},
-    Phase.OPEN: {BlockStart: ("_on_block_start", None), Finish: ("_on_finish", Phase.DONE), **_FAILS},
-    Phase.PASSING: {
-        **{piece: ("_on_pass", Phase.PASSING) for piece in _PIECES},
-        BlockStop: ("_on_pass_stop", Phase.OPEN),
+_FAILS = {Failed: ("_on_failed", RunPhase.DONE)}
+TABLE: dict[RunPhase, dict[type[Any], tuple[str, RunPhase | None]]] = {
+    RunPhase.IDLE: {ResponseStart: ("_on_start", RunPhase.OPEN), **_FAILS},
+    RunPhase.OPEN: {BlockStart: ("_on_block_start", None), Finish: ("_on_finish", RunPhase.DONE), **_FAILS},
+    RunPhase.PASSING: {
+        **{piece: ("_on_pass", RunPhase.PASSING) for piece in _PIECES},
+        BlockStop: ("_on_pass_stop", RunPhase.OPEN),
         **_FAILS,
     },
-    Phase.FILTERING: {
-        **{piece: ("_on_filter", Phase.FILTERING) for piece in _PIECES},
-        BlockStop: ("_on_filter_stop", Phase.OPEN),
+    RunPhase.FILTERING: {
+        **{piece: ("_on_filter", RunPhase.FILTERING) for piece in _PIECES},
+        BlockStop: ("_on_filter_stop", RunPhase.OPEN),
         **_FAILS,
     },
-    Phase.HOLDING: {
-        **{piece: ("_on_hold", Phase.HOLDING) for piece in _PIECES},
-        BlockStop: ("_on_hold_stop", Phase.OPEN),
+    RunPhase.HOLDING: {
+        **{piece: ("_on_hold", RunPhase.HOLDING) for piece in _PIECES},
+        BlockStop: ("_on_hold_stop", RunPhase.OPEN),
         **_FAILS,
     },
-    Phase.DONE: {},
+    RunPhase.DONE: {},
 }
 """phase → event → handler and next phase; None: the handler chooses it by the interests of the policies"""

@@ -62,7 +62,7 @@ class Outlet:
         return out
 
     def start(self, event: ResponseStart) -> None:
-        """Begin the response."""
+        """Send the start of the response; blocks that are added later need it too."""
         self._start = event
         self.out.append(event)
 

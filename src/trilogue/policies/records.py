@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from trilogue.policies.checks import Trouble
 from trilogue.policies.policy import Policy
-from trilogue.policies.verdicts import PASS, Record, StopWith, Verdict, readable
+from trilogue.policies.verdicts import PASS, PolicyVerdict, Record, StopWith, readable
 
 MOST_RECORDS = 1000
 """records that are kept of one response"""
@@ -51,7 +51,7 @@ class Records:
             )
             self.items.append(record)
 
-    def failed(self, policy: Policy, trouble: Trouble, site: Site, *, since: float) -> Verdict:
+    def failed(self, policy: Policy, trouble: Trouble, site: Site, *, since: float) -> PolicyVerdict:
         """Record a failure of a policy and return the verdict that its `on_error` prescribes."""
         closed = policy.on_error == "closed"
         self.add(policy, "error", f"{trouble.what}; {'stopped' if closed else 'passed'}", site, since=since)

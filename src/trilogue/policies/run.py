@@ -32,8 +32,8 @@ from trilogue.model import (
 )
 from trilogue.policies.checks import Trouble
 from trilogue.policies.flow import close_coroutine
-from trilogue.policies.hooks import LATE, Hooks, Reply, Steps, unwrapped
-from trilogue.policies.machine import Machine, Phase, words_block
+from trilogue.policies.hooks import LATE, DriverReply, Hooks, Steps, unwrapped
+from trilogue.policies.machine import Machine, RunPhase, words_block
 from trilogue.policies.policy import Context, Policy
 from trilogue.policies.verdicts import Pending, Record, StopWith
 
@@ -79,7 +79,7 @@ class PolicyRun:
     @property
     def done(self) -> bool:
         """Whether the response has ended; the upstream is not needed any more."""
-        return self._machine.phase is Phase.DONE
+        return self._machine.phase is RunPhase.DONE
 
     @property
     def stopped(self) -> StopWith | None:
@@ -93,7 +93,7 @@ class PolicyRun:
 
     @property
     def records(self) -> list[Record]:
-        """All decisions so far."""
+        """The decisions of all policies so far, in the order in which they were made."""
         return self._hooks.records.items
 
     @property
@@ -121,15 +121,15 @@ class PolicyRun:
 
     def resolve(self, value: object) -> list[Event]:
         """Go on with an answer, and return the events that may go on now."""
-        return self._answered(Reply(unwrapped(self._hooks, value)))
+        return self._answered(DriverReply(unwrapped(self._hooks, value)))
 
     def expired(self) -> list[Event]:
         """Go on without an answer, because the time limit of `pending` has passed."""
-        return self._answered(Reply(trouble=LATE))
+        return self._answered(DriverReply(trouble=LATE))
 
     def failed(self, error: str) -> list[Event]:
         """Go on without an answer, because it could not be had. `error` is a short name, without content."""
-        return self._answered(Reply(trouble=Trouble(f"got no answer ({error})")))
+        return self._answered(DriverReply(trouble=Trouble(f"got no answer ({error})")))
 
     def close(self) -> None:
         """End the run because the client left or the stream was cut. Nothing goes on after that."""
@@ -140,7 +140,7 @@ class PolicyRun:
             self._steps = self.pending = None
         self._inbox.clear()
         if not self.done:
-            self._machine.phase = Phase.DONE
+            self._machine.phase = RunPhase.DONE
             self._run(self._hooks.end(self._machine.outcome("cut")))
 
     def words_response(self, protocol: Protocol, *, id: str, model: str, created: int | None = None) -> Response:
@@ -163,7 +163,7 @@ class PolicyRun:
             self.request = result
             return
         self._machine.stopped = result
-        self._machine.phase = Phase.DONE
+        self._machine.phase = RunPhase.DONE
         yield from self._hooks.end(self._machine.outcome("stopped"))
 
     def _run(self, steps: Steps[None]) -> None:
@@ -171,7 +171,7 @@ class PolicyRun:
         self._steps = steps
         self._advance(None)
 
-    def _advance(self, reply: Reply | None) -> None:
+    def _advance(self, reply: DriverReply | None) -> None:
         if self._steps is None:
             raise InternalError("the run does not wait for anything")
         try:
@@ -179,7 +179,7 @@ class PolicyRun:
         except StopIteration:
             self._steps = self.pending = None
 
-    def _answered(self, reply: Reply) -> list[Event]:
+    def _answered(self, reply: DriverReply) -> list[Event]:
         self._advance(reply)
         return self._drained()
 

@@ -13,43 +13,43 @@ MOST_REASON = 200
 """characters of a reason that are recorded"""
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class PolicyVerdict(Struct, frozen=True, kw_only=True):
     """A decision. `reason` is recorded and logged, so it names rules and figures and never quotes content."""
 
     reason: str = ""
 
 
-class Pass(Verdict, frozen=True, kw_only=True):
+class Pass(PolicyVerdict, frozen=True, kw_only=True):
     """It goes on as it is."""
 
 
 PASS = Pass()
 
 
-class Rewrite(Verdict, frozen=True):
+class Rewrite(PolicyVerdict, frozen=True):
     """It goes on as `to`: a block of the same kind, or for `on_request` a request."""
 
     to: Block | Request
 
 
-class Replace(Verdict, frozen=True):
+class Replace(PolicyVerdict, frozen=True):
     """Other blocks go on in its place."""
 
     blocks: tuple[Block, ...]
 
 
-class Drop(Verdict, frozen=True, kw_only=True):
+class Drop(PolicyVerdict, frozen=True, kw_only=True):
     """It does not go on."""
 
 
-class StopWith(Verdict, frozen=True):
+class StopWith(PolicyVerdict, frozen=True):
     """The response ends here with these words: as a refusal in the client's protocol, or as plain text."""
 
     words: str
     refusal: bool = True
 
 
-class Ask(Verdict, frozen=True):
+class Ask(PolicyVerdict, frozen=True):
     """The policy needs an answer first. The driver answers `question`, and `read` makes a verdict of the answer.
 
     `timeout`: how long the driver may take, in seconds; None means the time limit of the policy.
@@ -100,7 +100,7 @@ class Record(Struct, frozen=True, kw_only=True):
     matches: int = 0
 
 
-VERDICT_NAMES: dict[type[Verdict], str] = {
+VERDICT_NAMES: dict[type[PolicyVerdict], str] = {
     Pass: "pass",
     Rewrite: "rewrite",
     Replace: "replace",

@@ -4,17 +4,17 @@
 show on the wire, and `judge` puts them together.
 """
 
-from trilogue.probe.asks import Ask, asks
-from trilogue.probe.client import Received, Server, ask_server
-from trilogue.probe.judge import Judged, judge, probe_server
+from trilogue.probe.asks import ProbeRequest, asks
+from trilogue.probe.client import ProbedServer, Received, ask_server
+from trilogue.probe.judge import ProbeResult, judge, probe_server
 from trilogue.probe.live_rules import LIVE_RULES, live_rules_table
 
 __all__ = [
     "LIVE_RULES",
-    "Ask",
-    "Judged",
+    "ProbeRequest",
+    "ProbeResult",
+    "ProbedServer",
     "Received",
-    "Server",
     "ask_server",
     "asks",
     "judge",

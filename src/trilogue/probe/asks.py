@@ -33,7 +33,7 @@ _SCHEMA: dict[str, Json] = {
 _NAME, _DESCRIPTION = "get_weather", "Returns the weather in a city."
 
 
-class Ask(Struct, frozen=True, kw_only=True):
+class ProbeRequest(Struct, frozen=True, kw_only=True):
     """One request. `calls`: how many tool calls the response should have. `key`: instead of the server's own."""
 
     name: str
@@ -52,7 +52,7 @@ class Ask(Struct, frozen=True, kw_only=True):
         return bool(self.body.get("stream"))
 
 
-def asks(protocol: Protocol, model: str) -> Iterator[Ask]:
+def asks(protocol: Protocol, model: str) -> Iterator[ProbeRequest]:
     """Yield all requests: each kind of response plain and streamed, then those that must be refused.
 
     Raises `ClientError` for a protocol that no requests are written for.
@@ -64,16 +64,20 @@ def asks(protocol: Protocol, model: str) -> Iterator[Ask]:
     write = _WRITERS[name]
     for stream in (False, True):
         how = "streamed" if stream else "plain"
-        yield Ask(name=f"text, {how}", body=write(model, _HELLO, stream))
-        yield Ask(name=f"tool call, {how}", body=write(model, _WEATHER, stream) | _tools(name), calls=1)
-        yield Ask(name=f"parallel calls, {how}", body=write(model, _TWO_CITIES, stream) | _tools(name), calls=2)
+        yield ProbeRequest(name=f"text, {how}", body=write(model, _HELLO, stream))
+        yield ProbeRequest(name=f"tool call, {how}", body=write(model, _WEATHER, stream) | _tools(name), calls=1)
+        yield ProbeRequest(
+            name=f"parallel calls, {how}", body=write(model, _TWO_CITIES, stream) | _tools(name), calls=2
+        )
         thinking = write(model, _THINK, stream) | _THINKING[name]
-        yield Ask(name=f"reasoning, {how}", body=thinking, reasoning=True)
+        yield ProbeRequest(name=f"reasoning, {how}", body=thinking, reasoning=True)
         if name in _STOP:
-            yield Ask(name=f"stop sequence, {how}", body=write(model, _COUNT, stream) | _STOP[name], stop=STOP)
-    yield Ask(name="refused key", body=write(model, _HELLO, False), expected="refused_key", key=WRONG_KEY)
-    yield Ask(name="refused key, streamed", body=write(model, _HELLO, True), expected="refused_key", key=WRONG_KEY)
-    yield Ask(name="bad request", body={"model": model, _CONTENT[name]: 7}, expected="bad_request")
+            yield ProbeRequest(name=f"stop sequence, {how}", body=write(model, _COUNT, stream) | _STOP[name], stop=STOP)
+    yield ProbeRequest(name="refused key", body=write(model, _HELLO, False), expected="refused_key", key=WRONG_KEY)
+    yield ProbeRequest(
+        name="refused key, streamed", body=write(model, _HELLO, True), expected="refused_key", key=WRONG_KEY
+    )
+    yield ProbeRequest(name="bad request", body={"model": model, _CONTENT[name]: 7}, expected="bad_request")
 
 
 def _chat(model: str, text: str, stream: bool) -> dict[str, Json]:

@@ -19,7 +19,7 @@ SECONDS = 120.0
 MOST_BYTES = 64 * 1024 * 1024
 
 
-class Server(Struct, frozen=True, kw_only=True):
+class ProbedServer(Struct, frozen=True, kw_only=True):
     """A server to ask. `url`: its address, with or without /v1, or the URL of the endpoint."""
 
     url: str
@@ -30,7 +30,7 @@ class Server(Struct, frozen=True, kw_only=True):
     """how long one response may take"""
 
     def __repr__(self) -> str:
-        return f"Server({self.protocol.short})"
+        return f"ProbedServer({self.protocol.short})"
 
     def headers(self, *, stream: bool, key: str | None = None) -> tuple[tuple[str, str], ...]:
         """Return the headers of a request. `key`: instead of the server's own."""
@@ -63,11 +63,13 @@ class Received(Struct, kw_only=True):
 
     @property
     def body(self) -> bytes:
-        """The whole body."""
+        """The whole body, joined from the pieces in which it arrived."""
         return b"".join(data for _, data in self.pieces)
 
 
-async def ask_server(server: Server, body: dict[str, Json], transport: Transport, key: str | None = None) -> Received:
+async def ask_server(
+    server: ProbedServer, body: dict[str, Json], transport: Transport, key: str | None = None
+) -> Received:
     """Send a request and return everything that came back. Never raises because of what the server does."""
     stream = bool(body.get("stream"))
     request = UpstreamRequest(
@@ -105,7 +107,7 @@ async def _receive(request: UpstreamRequest, transport: Transport, received: Rec
         await response.aclose()
 
 
-async def ask_once(server: Server, body: dict[str, Json]) -> Received:
+async def ask_once(server: ProbedServer, body: dict[str, Json]) -> Received:
     """Send one request on a connection of its own."""
     transport = HttpTransport()
     try:

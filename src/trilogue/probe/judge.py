@@ -21,8 +21,8 @@ from trilogue.model import (
     StopReason,
     ToolCall,
 )
-from trilogue.probe.asks import Ask, asks
-from trilogue.probe.client import Received, Server, ask_server
+from trilogue.probe.asks import ProbeRequest, asks
+from trilogue.probe.client import ProbedServer, Received, ask_server
 from trilogue.probe.live_rules import finding
 from trilogue.protocols.registry import CODECS
 from trilogue.sse import SseParser
@@ -39,26 +39,26 @@ _STATUSES = {"success": (200,), "refused_key": (401, 403), "bad_request": (400, 
 _STREAM, _JSON = "text/event-stream", "application/json"
 
 
-class Judged(Struct, frozen=True, kw_only=True):
+class ProbeResult(Struct, frozen=True, kw_only=True):
     """One request, what came back, and what is wrong with it."""
 
-    ask: Ask
+    ask: ProbeRequest
     received: Received
     findings: list[Finding]
 
 
-async def probe_server(server: Server, *, own: bool = False) -> AsyncIterator[Judged]:
+async def probe_server(server: ProbedServer, *, own: bool = False) -> AsyncIterator[ProbeResult]:
     """Send all requests, one after the other, and yield each with its findings. `own`: see `lint_stream`."""
     transport = HttpTransport()
     try:
         for ask in asks(server.protocol, server.model):
             received = await ask_server(server, ask.body, transport, ask.key)
-            yield Judged(ask=ask, received=received, findings=judge(server.protocol, ask, received, own=own))
+            yield ProbeResult(ask=ask, received=received, findings=judge(server.protocol, ask, received, own=own))
     finally:
         await transport.aclose()
 
 
-def judge(protocol: Protocol, ask: Ask, received: Received, *, own: bool = False) -> list[Finding]:
+def judge(protocol: Protocol, ask: ProbeRequest, received: Received, *, own: bool = False) -> list[Finding]:
     """Return everything that is wrong with a response."""
     if received.error:
         return [finding("L01", received.error)]
@@ -72,7 +72,7 @@ def judge(protocol: Protocol, ask: Ask, received: Received, *, own: bool = False
     return [*_content_type(received, _JSON), *_lint_body(protocol, ask, received, own)]
 
 
-def _wrong_status(protocol: Protocol, ask: Ask, received: Received, own: bool) -> Iterator[Finding]:
+def _wrong_status(protocol: Protocol, ask: ProbeRequest, received: Received, own: bool) -> Iterator[Finding]:
     if ask.expected == "refused_key" and received.status == 200:
         yield finding("L02", "a wrong key was accepted: the server checks no keys", "note")
         return
@@ -123,7 +123,7 @@ def _lint_error(protocol: Protocol, data: bytes, own: bool) -> list[Finding]:
     return lint_error(protocol, body, own=own)
 
 
-def _lint_body(protocol: Protocol, ask: Ask, received: Received, own: bool) -> list[Finding]:
+def _lint_body(protocol: Protocol, ask: ProbeRequest, received: Received, own: bool) -> list[Finding]:
     try:
         body: dict[str, Json] = parse_upstream(received.body, whole=True)
     except UpstreamProtocolError as error:
@@ -131,7 +131,7 @@ def _lint_body(protocol: Protocol, ask: Ask, received: Received, own: bool) -> l
     return [*lint_response(protocol, body, request=ask.body, own=own), *_abilities(protocol, ask, received)]
 
 
-def _abilities(protocol: Protocol, ask: Ask, received: Received) -> Iterator[Finding]:
+def _abilities(protocol: Protocol, ask: ProbeRequest, received: Received) -> Iterator[Finding]:
     """Yield what was asked for and did not come."""
     response = _decoded(protocol, ask, received)
     if response is None:
@@ -146,11 +146,11 @@ def _abilities(protocol: Protocol, ask: Ask, received: Received) -> Iterator[Fin
         yield finding("L07", "the response does not end at the stop sequence")
 
 
-def _runs_on(response: Response, ask: Ask) -> bool:
+def _runs_on(response: Response, ask: ProbeRequest) -> bool:
     return any(ask.stop in getattr(block, "text", "") for block in response.blocks)
 
 
-def _decoded(protocol: Protocol, ask: Ask, received: Received) -> Response | None:
+def _decoded(protocol: Protocol, ask: ProbeRequest, received: Received) -> Response | None:
     """Return the response, or None if it is not valid, which the linter has said already."""
     try:
         if not ask.stream:

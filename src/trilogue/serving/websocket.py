@@ -198,7 +198,7 @@ class WebSocket(asyncio.Protocol):
         self.put_all((data,))
 
     def put_all(self, messages: Iterable[bytes]) -> None:
-        """Send text messages together."""
+        """Send text messages with one write. Does nothing once the connection is closed."""
         if not self.is_open:
             return
         for message in messages:

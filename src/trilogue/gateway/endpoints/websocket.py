@@ -47,7 +47,7 @@ log = structlog.get_logger("trilogue.gateway")
 
 
 class Application(Interface):
-    """What handles the requests."""
+    """The gateway application, as far as this module uses it: called for each request that a connection carries."""
 
     services: Services
 
@@ -55,7 +55,7 @@ class Application(Interface):
 
 
 class WebSocketEndpoint:
-    """Accepts WebSocket connections."""
+    """The endpoint that accepts WebSocket connections and hands them to the application."""
 
     def __init__(self, app: Application) -> None:
         self._app = app

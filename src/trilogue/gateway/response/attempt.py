@@ -15,7 +15,7 @@ from trilogue.gateway.response.timing import ProgressLimit, TimeLimits
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure, Loss, Usage
 from trilogue.pool import Attempt
-from trilogue.state.responses import Origin
+from trilogue.state.responses import OriginAccount
 from trilogue.upstream import UpstreamResponse
 
 
@@ -48,9 +48,9 @@ class UpstreamAttempt:
         self._place = place
 
     @property
-    def origin(self) -> Origin | None:
+    def origin(self) -> OriginAccount | None:
         """The account that knows the response by its id; None if the id is the gateway's own."""
-        return Origin(self.planned.provider, self.planned.account) if self.outbound.exchange is None else None
+        return OriginAccount(self.planned.provider, self.planned.account) if self.outbound.exchange is None else None
 
     async def send(self, limits: TimeLimits, stream: bool, observers: ByteObservers | None) -> None:
         """Send the request and wait for the headers of the response. Raises UpstreamError."""

@@ -35,7 +35,7 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
-from trilogue.state.responses import Origin
+from trilogue.state.responses import OriginAccount
 from trilogue.translate.learning.remedies import Remedy
 
 
@@ -264,7 +264,7 @@ def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -
 
 
 def _preferring(
-    origin: Origin, services: Services, targets: Sequence[Upstream], sticky: str, now: float
+    origin: OriginAccount, services: Services, targets: Sequence[Upstream], sticky: str, now: float
 ) -> Sequence[Upstream]:
     """Prefer the account that knows the response which a request continues. Return the targets in that order.
 

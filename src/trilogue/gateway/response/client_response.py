@@ -122,7 +122,7 @@ class ClientResponse(Struct, eq=False):
         self._attempt = attempt
 
     def reply(self, attempt: UpstreamAttempt, losses: list[Loss], body: bytes) -> None:
-        """Send a whole response."""
+        """Send a response that is not streamed, with the headers that the upstream sent and the losses."""
         self._advance(ResponseStep.REPLY)
         headers = [*JSON_HEADERS, *kept_headers(attempt.response)]
         if losses:
@@ -171,7 +171,7 @@ class ClientResponse(Struct, eq=False):
         self._next_number = int(numbers[-1]) if numbers else 0
 
     def end(self) -> None:
-        """End a stream."""
+        """End a stream, with the bytes that were held back for its end."""
         self._advance(ResponseStep.END)
         self.responder.end(self._held_back)
 

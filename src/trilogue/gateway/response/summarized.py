@@ -28,7 +28,7 @@ class SummarizedResponse(ClientResponse):
         return self.in_events
 
     def reply(self, attempt: UpstreamAttempt, losses: list[Loss], body: bytes) -> None:
-        """Keep the model's response."""
+        """Keep the model's response instead of sending it; `send_instead` sends another in its place."""
         self._responded, self._losses, self.model_response = attempt, losses, body
 
     def send_instead(self, body: dict[str, Json]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trilogue.config import StateSettings
-from trilogue.state.responses import Limits, ResponseStore, RunningJobs, StoreService, database_of
+from trilogue.state.responses import ResponseStore, RunningJobs, StoreLimits, StoreService, database_of
 
 FILE_NAME = "responses.db"
 MEMORY = "memory"
@@ -24,9 +24,9 @@ def place_of(settings: StateSettings, file: Path) -> str:
     return settings.store.reveal() if settings.store is not None else str(file)
 
 
-def limits_of(settings: StateSettings) -> Limits:
+def limits_of(settings: StateSettings) -> StoreLimits:
     """Return how long and how much a configuration keeps."""
-    return Limits(
+    return StoreLimits(
         seconds=settings.days * _DAY,
         reasoning_seconds=settings.reasoning_hours * _HOUR,
         owner_bytes=settings.key_bytes,
@@ -37,7 +37,7 @@ def limits_of(settings: StateSettings) -> Limits:
 class GatewayStore:
     """A store and the service through which the event loop uses it. `where`: what `database_of` takes."""
 
-    def __init__(self, where: str, keys: Sequence[bytes], limits: Limits) -> None:
+    def __init__(self, where: str, keys: Sequence[bytes], limits: StoreLimits) -> None:
         self.store = ResponseStore(database_of(where), keys, limits)
         self._is_shared = where != MEMORY
         self._service: StoreService | None = None
@@ -108,7 +108,7 @@ class WorkerStores:
         return Stores(self._durable, self._volatile)
 
     def _in_memory(self, settings: StateSettings) -> GatewayStore:
-        limits = Limits(
+        limits = StoreLimits(
             reasoning_seconds=settings.reasoning_hours * _HOUR,
             owner_bytes=_VOLATILE_BYTES,
             total_bytes=4 * _VOLATILE_BYTES,

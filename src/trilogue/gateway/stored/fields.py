@@ -14,7 +14,7 @@ from trilogue.errors import BadRequest
 from trilogue.jsontext.text import DECODE_ERRORS, dump
 from trilogue.model import Json
 from trilogue.protocols.content.ids import derive_id
-from trilogue.state.responses import Item
+from trilogue.state.responses import StoredItem
 
 REFERENCE = "item_reference"
 REFERENCE_MARK = b'"item_reference"'
@@ -89,23 +89,23 @@ def input_items(raw: Raw) -> list[bytes]:
     return [bytes(item) for item in _decode_list(text)] if text[:1] == b"[" else []
 
 
-def with_ids(items: Iterable[bytes], seed: str) -> tuple[Item, ...]:
+def with_ids(items: Iterable[bytes], seed: str) -> tuple[StoredItem, ...]:
     """Return items with an id each. `seed`: what ids of items that have none are derived from."""
     return tuple(_identified(data, seed, position) for position, data in enumerate(items))
 
 
-def _identified(data: bytes, seed: str, position: int) -> Item:
+def _identified(data: bytes, seed: str, position: int) -> StoredItem:
     """Return an item as the API lists it: with a type and an id, and the content of a message as a list."""
     wire = _decode_any(data)
     if not isinstance(wire, dict):
-        return Item("", data)
+        return StoredItem("", data)
     kind = wire.get("type") or "message"
     # Encoders derive the ids of output items from numbers.
     identifier = wire.get("id") or derive_id(_PREFIXES.get(kind, "item_"), seed, f"input{position}")
     listed = {**wire, "type": kind, "id": identifier}
     if kind == "message" and isinstance(wire.get("content"), str):
         listed["content"] = [_text_part(wire["content"], wire.get("role"))]
-    return Item(identifier, data if listed == wire else dump(listed))
+    return StoredItem(identifier, data if listed == wire else dump(listed))
 
 
 def _text_part(text: str, role: Json) -> dict[str, Json]:

@@ -9,9 +9,9 @@ import msgspec
 
 from trilogue.jsontext.text import dump
 from trilogue.model import Json, Loss
-from trilogue.state.responses import Item, Origin, StoredResponse, output_items
+from trilogue.state.responses import OriginAccount, StoredItem, StoredResponse, output_items
 
-NOWHERE = Origin("", "")
+NOWHERE = OriginAccount("", "")
 """the origin of reasoning that no account can read any more"""
 _CALLS = frozenset({"function_call", "custom_tool_call"})
 _decode_any = msgspec.json.Decoder(dict[str, Json]).decode
@@ -21,16 +21,16 @@ class HistoryItem(NamedTuple):
     """An item of an earlier turn, and the account that made it if its id is not the gateway's own."""
 
     data: bytes
-    origin: Origin | None = None
+    origin: OriginAccount | None = None
 
 
-def stored_items(response: StoredResponse) -> Iterator[Item]:
+def stored_items(response: StoredResponse) -> Iterator[StoredItem]:
     """Yield what a response adds to the history: the items of its request, and its own."""
     yield from response.input
     yield from output_items(response.body)
 
 
-def without_foreign_reasoning(history: Sequence[HistoryItem], here: Origin) -> tuple[list[bytes], list[Loss]]:
+def without_foreign_reasoning(history: Sequence[HistoryItem], here: OriginAccount) -> tuple[list[bytes], list[Loss]]:
     """Return the items that an account accepts, and the losses. A call whose reasoning is gone loses its id as well."""
     kept: list[bytes] = []
     losses: list[Loss] = []
@@ -51,7 +51,7 @@ def _without_id(wire: dict[str, Json]) -> bytes:
     return dump({name: value for name, value in wire.items() if name != "id"})
 
 
-def unstored_items(body: bytes, origin: Origin | None) -> list[HistoryItem]:
+def unstored_items(body: bytes, origin: OriginAccount | None) -> list[HistoryItem]:
     """Return the items of a response that its upstream does not store.
 
     Its reasoning can only be read again if it is encrypted or plain text. By its id alone, the upstream refuses it.

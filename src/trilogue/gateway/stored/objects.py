@@ -10,7 +10,7 @@ from msgspec import Raw
 from trilogue.errors import BadRequest, ClientError
 from trilogue.jsontext.text import DECODE_ERRORS, dump
 from trilogue.model import Json
-from trilogue.state.responses import Item, ItemPage, Page, StoredConversation
+from trilogue.state.responses import ItemPage, Page, StoredConversation, StoredItem
 
 MAX_LIMIT = 100
 MAX_METADATA = 16
@@ -57,7 +57,7 @@ def item_list(page: ItemPage) -> bytes:
 
 
 def conversation_object(conversation: StoredConversation) -> bytes:
-    """Return a conversation."""
+    """Return the JSON of a conversation object, as the Conversations API sends it."""
     return dump(
         {
             "id": conversation.id,
@@ -104,6 +104,6 @@ def read_items(fields: Mapping[str, Raw]) -> list[bytes]:
     return [dump(one) for one in given]
 
 
-def plain_list(items: Sequence[Item]) -> bytes:
+def plain_list(items: Sequence[StoredItem]) -> bytes:
     """Return items as a complete list, in their order."""
     return item_list(ItemPage(tuple(items)))

@@ -25,8 +25,7 @@ from trilogue.gateway.setup.response_store import GatewayStore, Stores
 from trilogue.jsontext.text import DECODE_ERRORS
 from trilogue.model import Loss
 from trilogue.protocols.content.ids import safe_call_id
-from trilogue.state.responses import KeptReasoning as KeptRow
-from trilogue.state.responses import StoreError
+from trilogue.state.responses import StoredReasoning, StoreError
 from trilogue.translate.reasoning.kept import KeptReasoning, Recall, decode_kept
 
 log = structlog.get_logger("trilogue.gateway")
@@ -85,13 +84,13 @@ class ReasoningMemory(Struct, eq=False):
         if kept is None:
             return
         data = kept.encode()
-        rows = [KeptRow(self.owner, call, data) for call in kept.calls]
+        rows = [StoredReasoning(self.owner, call, data) for call in kept.calls]
         store = self.stores.durable
         if store is None or _forbids_storing(self.body) or not await _written(store, rows):
             await _written(self.stores.volatile, rows)
 
 
-async def _written(store: GatewayStore, rows: list[KeptRow]) -> bool:
+async def _written(store: GatewayStore, rows: list[StoredReasoning]) -> bool:
     """Write rows. Return whether they are durable; if that takes too long, the write goes on behind."""
     if not _responds(store):
         return False

@@ -34,10 +34,10 @@ from trilogue.model import Json, Loss
 from trilogue.sse import SseParser
 from trilogue.state.responses import (
     Append,
+    ConversationLease,
     ConversationLocked,
-    Lease,
     NotFound,
-    Origin,
+    OriginAccount,
     StoredResponse,
     StoreError,
     output_items,
@@ -116,7 +116,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     previous: StoredResponse | None = None
     foreign_conversation: bool = False
     """whether only an upstream may know the conversation"""
-    lease: Lease | None = None
+    lease: ConversationLease | None = None
     in_job: bool = False
     """whether a background job stores the response, with the events of its stream"""
     _renewing: asyncio.Task[None] | None = None
@@ -133,7 +133,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         return self.fields.has_references
 
     @property
-    def origin(self) -> Origin | None:
+    def origin(self) -> OriginAccount | None:
         """The account that knows the response which the request continues, or None."""
         return self.previous.origin if self.previous is not None else None
 
@@ -142,7 +142,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
 
         The account that made a response knows it. An upstream that keeps state may know what the gateway does not.
         """
-        if self.origin == Origin(provider, account) and keeps_state:
+        if self.origin == OriginAccount(provider, account) and keeps_state:
             return False
         return self.refers or (self.foreign_conversation and not keeps_state)
 
@@ -172,7 +172,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
 
         Encrypted reasoning belongs to the account that made it: another one refuses the whole request.
         """
-        here, body = Origin(provider, account), self.expanded
+        here, body = OriginAccount(provider, account), self.expanded
         if all(item.origin is None or item.origin == here for item in self.history):
             return body, []
         readable, losses = without_foreign_reasoning(self.history, here)
@@ -182,7 +182,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         """Return the turn with another form of its whole request, for one attempt."""
         return replace(self, history=(), _expanded=body)
 
-    async def keep(self, body: bytes, origin: Origin | None) -> None:
+    async def keep(self, body: bytes, origin: OriginAccount | None) -> None:
         """Store the response and its items. Returns when they are durable. Raises StoreError."""
         if self.connection is not None and (not self.fields.stores or self.continues_connection):
             self._remember(self.connection, body, origin)
@@ -193,7 +193,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         if append is not None:
             self.appended()
 
-    def _remember(self, connection: ConnectionResponses, body: bytes, origin: Origin | None) -> None:
+    def _remember(self, connection: ConnectionResponses, body: bytes, origin: OriginAccount | None) -> None:
         """Let the client continue the response for as long as its connection lasts."""
         own = tuple(HistoryItem(data) for data in self.own or input_items(self.fields.input))
         if self.fields.stores or self.upstream_stores:
@@ -202,7 +202,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
             made = unstored_items(body, origin)
         connection.put(_decode_head(body).id, (*self.history, *own, *made))
 
-    def stored(self, body: bytes, origin: Origin | None = None) -> tuple[StoredResponse, Append | None]:
+    def stored(self, body: bytes, origin: OriginAccount | None = None) -> tuple[StoredResponse, Append | None]:
         """Return a response as it is stored, and what it adds to its conversation."""
         head = _decode_head(body)
         own = with_ids(self.own or input_items(self.fields.input), head.id)
@@ -224,7 +224,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         """Whether an upstream runs the response in the background, and not a job of the gateway."""
         return bool(self.fields.background) and not self.in_job
 
-    async def keep_running(self, body: bytes, origin: Origin | None) -> None:
+    async def keep_running(self, body: bytes, origin: OriginAccount | None) -> None:
         """Store a response that an upstream has begun to run in the background. Raises StoreError."""
         response, _ = self.stored(body, origin)
         await self.store.service.write(self.store.store.responses.put, response)
@@ -242,7 +242,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
             with suppress(StoreError):
                 await self.store.service.write(self.store.store.conversations.unlock, lease)
 
-    def hold(self, lease: Lease) -> None:
+    def hold(self, lease: ConversationLease) -> None:
         """Keep the conversation for this request until it is released."""
         self.lease = lease
         self._renewing = asyncio.get_running_loop().create_task(_renew(self.store, lease))
@@ -375,7 +375,7 @@ async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
     return found
 
 
-async def _renew(store: GatewayStore, lease: Lease) -> None:
+async def _renew(store: GatewayStore, lease: ConversationLease) -> None:
     """Keep a lease for as long as its request runs."""
     while True:
         await asyncio.sleep(RENEW_SECONDS)

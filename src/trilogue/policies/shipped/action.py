@@ -9,7 +9,7 @@ from typing import Literal
 from trilogue.errors import TrilogueError
 from trilogue.model import Refusal, Text
 from trilogue.policies.policy import PolicySettings
-from trilogue.policies.verdicts import Drop, Replace, StopWith, Verdict
+from trilogue.policies.verdicts import Drop, PolicyVerdict, Replace, StopWith
 
 Instead = Literal["text", "refusal", "drop", "stop"]
 
@@ -29,7 +29,7 @@ class ActionSettings(PolicySettings, frozen=True, kw_only=True, forbid_unknown_f
     words: str = "{what} was blocked by a policy: {reason}."
 
 
-def forbid(settings: ActionSettings, what: str, reason: str) -> Verdict:
+def forbid(settings: ActionSettings, what: str, reason: str) -> PolicyVerdict:
     """Return the verdict for something forbidden. `what` and `reason` must not quote content."""
     words = settings.words.replace("{what}", what).replace("{reason}", reason)
     if settings.instead == "drop":

@@ -20,7 +20,7 @@ class InjectSystemSettings(PolicySettings, frozen=True, kw_only=True, forbid_unk
 
 
 class InjectSystem(Policy):
-    """Adds a system turn."""
+    """A policy that adds a system turn with a given text to each request."""
 
     Settings = InjectSystemSettings
 

@@ -72,7 +72,7 @@ class Tools(Policy):
         return Rewrite(replace(request, tools=offered, tool_choice=choice), reason=f"{hidden} tools not offered")
 
     def on_block(self, block: Block, context: Context) -> object:
-        """Judge one call."""
+        """Return PASS for a call whose name and arguments are allowed, otherwise the verdict that the settings name."""
         call = call_of(block)
         if call is None:
             return PASS

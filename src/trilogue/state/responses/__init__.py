@@ -2,7 +2,7 @@
 
 `ResponseStore` has the operations, on SQLite, PostgreSQL or memory; `StoreService` is how an event loop uses it.
 
-    store = ResponseStore(database_of(setting), keys, Limits())     # connects on first use; `check()` does it now
+    store = ResponseStore(database_of(setting), keys, StoreLimits())     # connects on first use; `check()` does it now
     service = StoreService(store)                                   # in the worker, after the fork, inside the loop
     await service.close()                                           # finishes what waits
 
@@ -33,7 +33,7 @@ A request names the client key that sent it as `owner`; everything is found by o
     found = await service.read(store.jobs.events, owner, id, starting_after)         # to stream again; repeat
 
     # reasoning that the client cannot return
-    await service.write(store.reasoning.keep, [KeptReasoning(owner, call_id, data)])
+    await service.write(store.reasoning.keep, [StoredReasoning(owner, call_id, data)])
     kept = await service.read(store.reasoning.find, owner, call_ids)
 
 `store.owners` has statistics, export, deletion by owner and pruning, for commands. The service prunes by itself.
@@ -60,27 +60,27 @@ from trilogue.state.responses.interface import (
     CommitUnsure,
     ContentUnreadable,
     ConversationItem,
+    ConversationLease,
     ConversationLocked,
-    Item,
     ItemPage,
     Job,
     JobEnded,
     JobEvent,
     JobEvents,
-    KeptReasoning,
-    Lease,
-    Limits,
     NotFound,
     NotStorable,
-    Origin,
+    OriginAccount,
     OwnerStatistics,
     Page,
     StoreAway,
     StoreBusy,
     StoreDamaged,
     StoredConversation,
+    StoredItem,
+    StoredReasoning,
     StoredResponse,
     StoreError,
+    StoreLimits,
     StoreUnavailable,
 )
 from trilogue.state.responses.items import output_items, to_item
@@ -100,21 +100,18 @@ __all__ = [
     "CommitUnsure",
     "ContentUnreadable",
     "ConversationItem",
+    "ConversationLease",
     "ConversationLocked",
-    "Item",
     "ItemPage",
     "Job",
     "JobEnded",
     "JobEvent",
     "JobEvents",
     "JobKey",
-    "KeptReasoning",
-    "Lease",
-    "Limits",
     "MemoryDatabase",
     "NotFound",
     "NotStorable",
-    "Origin",
+    "OriginAccount",
     "OwnerStatistics",
     "Page",
     "PostgresqlDatabase",
@@ -125,9 +122,12 @@ __all__ = [
     "StoreBusy",
     "StoreDamaged",
     "StoreError",
+    "StoreLimits",
     "StoreService",
     "StoreUnavailable",
     "StoredConversation",
+    "StoredItem",
+    "StoredReasoning",
     "StoredResponse",
     "database_of",
     "output_items",

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from trilogue.state.responses.connection import Connection, Database, Row
+from trilogue.state.responses.connection import Database, DatabaseConnection, Row
 from trilogue.state.responses.interface import CommitUnsure, StoreAway, StoreError, StoreUnavailable
 from trilogue.state.responses.schema import POSTGRESQL
 
@@ -84,7 +84,7 @@ class PostgresqlDatabase(Database):
         return time.time() + self._offset if self._clock is None else self._clock()
 
 
-class PostgresqlConnection(Connection):
+class PostgresqlConnection(DatabaseConnection):
     """A connection to the server."""
 
     def __init__(self, raw: psycopg.Connection[Row], name: str) -> None:
@@ -113,7 +113,7 @@ class PostgresqlConnection(Connection):
             raise self._failure(error) from None
 
     def begin(self) -> None:
-        """Begin a transaction."""
+        """Begin a transaction. Raise StoreError; StoreAway means that the connection is lost."""
         self.execute("BEGIN")
 
     def commit(self) -> None:
@@ -124,7 +124,7 @@ class PostgresqlConnection(Connection):
             raise CommitUnsure(f"{self._name} was lost during a commit") from None
 
     def rollback(self) -> None:
-        """Undo the transaction."""
+        """Undo the transaction. Does nothing, and raises nothing, if the connection is lost."""
         with suppress(self._error):
             if not self._raw.broken and not self._raw.closed:
                 self._raw.execute(b"ROLLBACK")
@@ -134,7 +134,7 @@ class PostgresqlConnection(Connection):
         return not self._raw.broken and not self._raw.closed
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection. Errors of the server while closing are ignored."""
         with suppress(self._error):
             self._raw.close()
 

@@ -87,7 +87,7 @@ class RunningJobs:
             return
 
     def close(self) -> None:
-        """Stop to report."""
+        """Stop reporting the jobs of this worker, and looking for jobs of workers that have died."""
         self._watching.cancel()
 
     async def _watch(self) -> None:

@@ -22,8 +22,8 @@ import structlog
 
 from trilogue.state.responses.interface import (
     CommitUnsure,
+    ConversationLease,
     ConversationLocked,
-    Lease,
     StoreAway,
     StoreBusy,
     StoreError,
@@ -150,7 +150,9 @@ class StoreService:
         finally:
             timer.cancel()
 
-    async def lock(self, owner: str, conversation: str, patience: float = 5.0, seconds: float = 60.0) -> Lease:
+    async def lock(
+        self, owner: str, conversation: str, patience: float = 5.0, seconds: float = 60.0
+    ) -> ConversationLease:
         """Take a conversation, in turn with other requests. Renew it with `renew` before `seconds` have passed.
 
         Raise NotFound, or ConversationLocked if others have it for longer than `patience`.
@@ -165,7 +167,7 @@ class StoreService:
                     raise
             await asyncio.sleep(LOCK_SECONDS)
 
-    async def renew(self, lease: Lease, seconds: float = 60.0) -> None:
+    async def renew(self, lease: ConversationLease, seconds: float = 60.0) -> None:
         """Extend a lease. Raise ConversationLocked if another request has it now."""
         await self.write(self.store.conversations.lock, lease.owner, lease.conversation, lease.holder, seconds)
 

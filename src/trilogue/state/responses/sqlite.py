@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from trilogue.state.responses.connection import Connection, Database, Row
+from trilogue.state.responses.connection import Database, DatabaseConnection, Row
 from trilogue.state.responses.interface import StoreAway, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
 from trilogue.state.responses.schema import SQLITE
 
@@ -58,7 +58,7 @@ class SqliteDatabase(Database):
         return self._clock()
 
 
-class SqliteConnection(Connection):
+class SqliteConnection(DatabaseConnection):
     """An open file, or a database in memory if there is no path."""
 
     def __init__(self, path: Path | None) -> None:
@@ -125,7 +125,7 @@ class SqliteConnection(Connection):
         return self._path is None or self._identity == _identity(self._path)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the database file. Errors of SQLite while closing are ignored."""
         with suppress(sqlite3.Error):
             self._raw.close()
 

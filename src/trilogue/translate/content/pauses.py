@@ -40,7 +40,7 @@ class PauseStage:
         return event if type(event) is Failed else self._numbered(event)
 
     def resume(self) -> None:
-        """Expect the next part."""
+        """Continue with the next part of a paused response: its blocks are numbered on and its usage is added."""
         self._usage = _sum(self._usage, self.paused.usage if self.paused else None)
         self._resumed, self._offset, self.paused = True, self._blocks, None
 
