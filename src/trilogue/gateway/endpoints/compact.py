@@ -100,7 +100,9 @@ def _compacts(target: Upstream, call: Call, services: Services) -> bool | None:
     """Return whether a target compacts by itself; None if not even its model may write a summary."""
     provider = services.providers[target.provider]
     speaks = call.client in provider.protocols and not provider.is_demo
-    if speaks and provider.profile(target.model, call.client).compacts:
+    profile = provider.profile(target.model, call.client)
+    # A server that keeps nothing is not OpenAI's own, whatever its models are called.
+    if speaks and profile.compacts and profile.keeps_state:
         return True
     return False if provider.summarizes else None
 
