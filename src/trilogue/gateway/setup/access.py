@@ -33,9 +33,12 @@ class ClientKey(Struct, frozen=True):
 
 
 def owner_of(name: str, secret: str) -> str:
-    """Return the owner for a client key: its name, for people, and a digest of its text."""
+    """Return the owner for a client key: its name, for people, and a digest of its text.
+
+    A key without a name of its own gets one from the digest, because the order of keys in the configuration may change.
+    """
     digest = blake2b(secret.encode("utf-8", "surrogateescape"), digest_size=12, person=b"trilogue-owner").hexdigest()
-    return f"{name}:{digest}"
+    return f"{name or f'unnamed-{digest[:6]}'}:{digest}"
 
 
 class KeyRing:
