@@ -161,7 +161,7 @@ def _restart_settings(config: Config) -> dict[str, object]:
         "server.host": server.host,
         "server.port": server.port,
         "server.workers": server.workers,
-        "admin": (admin.host, admin.port) if admin.key else None,
+        "admin": (admin.host, admin.port, admin.metrics) if admin.key else None,
     }
 
 
@@ -204,7 +204,7 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
     """Return a function that runs a worker until it ends. It builds everything in the process that calls it."""
 
     def run(sock: socket.socket, parent: int | None) -> None:
-        metrics = _metrics(shared) if admin is not None else None
+        metrics = _metrics(shared) if admin is not None and settings.config.admin.metrics else None
         observers = [metrics.requests] if metrics is not None else []
         state = WorkerState(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME, observers)
 
