@@ -2,7 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
 STAMP := $(VENV)/.installed
+RUN_STAMP := $(VENV)/.installed-to-run
+# Without a lock file of its own, running uses the versions that development uses.
+RUN_LOCK := $(firstword $(wildcard requirements-run.lock) requirements.lock)
+SERVE := PYTHONPATH=src $(BIN)/python -m trilogue serve
 NEEDS := 'import sys; sys.version_info >= (3, 11) or sys.exit("Trilogue needs Python 3.11 or newer; this is " \
 	+ sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
 
@@ -14,16 +19,26 @@ help: ## Show the targets
 
 setup: $(STAMP) ## Create .venv with the locked dependencies and the package (other targets do this for you)
 
-$(STAMP): requirements.lock pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -c $(NEEDS)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q src  # also where Python is told not to: it would compile again at every start
-	touch $@
+$(BIN)/python:
+	@$(PYTHON) -c $(NEEDS)
+	@echo "Creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-run: $(STAMP) ## Start the gateway and print how to connect
-	@$(BIN)/trilogue serve
+$(STAMP): requirements.lock pyproject.toml | $(BIN)/python
+	@echo "Installing $$(grep -c '^[a-z].*==' requirements.lock) packages for development into $(VENV), about a minute:"
+	$(PIP) install --require-hashes -r requirements.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q src  # also where Python is told not to: it would compile again at every start
+	@touch $@ $(RUN_STAMP)
+
+$(RUN_STAMP): $(RUN_LOCK) pyproject.toml | $(BIN)/python
+	@echo "Installing $$(grep -c '^[a-z].*==' $(RUN_LOCK)) packages to run the gateway into $(VENV):"
+	$(PIP) install --require-hashes -r $(RUN_LOCK)
+	$(BIN)/python -m compileall -q src
+	@touch $@
+
+run: $(RUN_STAMP) ## Start the gateway and print how to connect; make run PORT=8080
+	@$(SERVE) $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) $(if $(CONFIG),--config $(CONFIG))
 
 test: lint ## Lint, check the types and run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -48,13 +63,16 @@ bench-docs: $(STAMP) ## Compare with other gateways and write docs/performance.*
 bench-core: $(STAMP) ## Measure the core: decode, encode and translate
 	$(BIN)/python -m benchmarks.core
 
-bench-state: $(STAMP) ## Measure the store of responses, with 1,000 and 1,000,000 of them
+bench-state: $(STAMP) ## Measure the store of responses, and what storing costs a request
 	$(BIN)/python -m benchmarks.state
+	$(BIN)/python -m benchmarks.stored
 
-lock: $(STAMP) ## Regenerate requirements.lock from pyproject.toml
-	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe \
-		--strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-		--output-file requirements.lock pyproject.toml
+COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+
+lock: $(STAMP) ## Regenerate both lock files from pyproject.toml
+	$(COMPILE) --extra dev --output-file requirements.lock pyproject.toml
+	$(COMPILE) --constraint requirements.lock --output-file requirements-run.lock pyproject.toml
 
 clean: ## Remove .venv and everything that tools have created
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist .bench

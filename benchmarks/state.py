@@ -21,11 +21,11 @@ from statistics import median
 
 from benchmarks.paths import CACHE
 from trilogue.state.responses import (
-    Item,
-    Limits,
     ResponseStore,
     SqliteDatabase,
+    StoredItem,
     StoredResponse,
+    StoreLimits,
     StoreService,
     database_of,
 )
@@ -39,7 +39,7 @@ ROUNDS = 15
 CALLS = 200
 KEY = b"a key for benchmarks, not secret"
 _SECONDS = count(1_700_000_000)
-UNLIMITED = Limits(owner_bytes=None, total_bytes=None)
+UNLIMITED = StoreLimits(owner_bytes=None, total_bytes=None)
 
 
 class Filled:
@@ -90,7 +90,7 @@ def new_response(rng: SystemRandom, owner: str, previous: str | None) -> StoredR
         id=f"resp_{identifier}",
         status="completed",
         body=json.dumps({"id": f"resp_{identifier}", "object": "response", "output": output}).encode(),
-        input=(Item(item, json.dumps({"id": item, "role": "user", "content": "ask " * 40}).encode()),),
+        input=(StoredItem(item, json.dumps({"id": item, "role": "user", "content": "ask " * 40}).encode()),),
         model="some-model",
         previous=previous,
     )

@@ -36,10 +36,11 @@ def corpus() -> Path:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line which tests did not run for lack of recordings: a green run without them proves less."""
-    if recordings():
-        return
+    """Say in one line each which tests did not run for lack of recordings or node: a green run proves less then."""
     skipped = terminalreporter.stats.get("skipped", [])
-    notice = untested(str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple))
+    reasons = [str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple)]
+    for reason in sorted({reason for reason in reasons if "SDK not tested" in reason}):
+        terminalreporter.write_sep("!", reason, red=True, bold=True)
+    notice = "" if recordings() else untested(reasons)
     if notice:
         terminalreporter.write_sep("!", notice, red=True, bold=True)

@@ -264,7 +264,7 @@ SAID: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
 REQUESTS_OF: dict[Protocol, tuple[str, dict[str, Any]]] = {
     C: ("/v1/chat/completions", {"model": "up/m", "messages": SAID}),
     M: ("/v1/messages", {"model": "up/m", "max_tokens": 100, "messages": SAID}),
-    R: ("/v1/responses", {"model": "up/m", "input": SAID}),
+    R: ("/v1/responses", {"model": "up/m", "input": SAID, "store": False}),
 }
 
 

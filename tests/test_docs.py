@@ -60,6 +60,8 @@ def test_examples_run(page: str, number: int, code: str, monkeypatch: pytest.Mon
         compile(code, f"{page} example {number}", "exec")
         return
     monkeypatch.chdir(ROOT / "examples")
+    for variable in ("ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY"):
+        monkeypatch.setenv(variable, "fake-key")
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(code, f"{page} example {number}", "exec"), {"__name__": "__example__"})
 

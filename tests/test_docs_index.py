@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 INDEX = ROOT / "docs" / "README.md"
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 PARTS = ["Start here", "How to", "Reference", "Why"]
-AROUND = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md"]
+AROUND = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/README.md"]
 """pages outside of docs/"""
 
 

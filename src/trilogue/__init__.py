@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         UpstreamTimeout,
         UpstreamTruncated,
     )
+    from trilogue.http import HttpSettings, Report, Tally, async_http_client, http_client
     from trilogue.jsontext.text import dump
     from trilogue.model import LOSSES, Collector, Failure, Loss, Protocol, Provenance, Usage
     from trilogue.profiles import Profile, profile_for
@@ -62,12 +63,14 @@ __all__ = [
     "ErrorReply",
     "Exchange",
     "Failure",
+    "HttpSettings",
     "InternalError",
     "Loss",
     "Profile",
     "Protocol",
     "Provenance",
     "Reply",
+    "Report",
     "RequestTranslation",
     "ResponseTranslation",
     "SealError",
@@ -75,6 +78,7 @@ __all__ = [
     "Stamp",
     "StreamTranslator",
     "StrictLoss",
+    "Tally",
     "Target",
     "TrilogueError",
     "Unsupported",
@@ -86,9 +90,11 @@ __all__ = [
     "UpstreamTruncated",
     "Usage",
     "__version__",
+    "async_http_client",
     "codec",
     "collect_stream",
     "dump",
+    "http_client",
     "profile_for",
     "translate_request",
     "translate_response",
@@ -101,6 +107,7 @@ _HOMES = {
     ),
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",
+    "trilogue.http": "HttpSettings Report Tally async_http_client http_client",
     "trilogue.jsontext.text": "dump",
     "trilogue.profiles": "Profile profile_for",
     "trilogue.protocols.registry": "codec",

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from tests.pool.making import BAD_KEY, RATE_LIMITED
 from trilogue.cli.accounts import accounts
+from trilogue.cli.state_files import pool_file
 from trilogue.config import load, state_directory
 from trilogue.pool import Pools
 from trilogue.state import FILE_NAME, FileStore, StateSync, load_into
@@ -42,7 +43,7 @@ def run(*arguments: str, stdin: str = "") -> Result:
 
 
 def state_file(home: Path) -> Path:
-    return state_directory({"HOME": str(home)}) / FILE_NAME
+    return pool_file(home / "trilogue.yaml")
 
 
 def configured(home: Path) -> Pools:
@@ -89,6 +90,52 @@ def test_a_command_changes_an_account(home: Path, command: str, state: str) -> N
     pools = configured(home)
     load_into(pools, FileStore(state_file(home)), time.time())
     assert {line["account"]: line["state"] for line in pools.overview(time.time())}["b"] == state
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("disable", "p/a", "--config"), ("disable", "--config", "", "p/a"), ("--config", "", "disable", "p/a")],
+)
+def test_the_configuration_can_be_named_anywhere(home: Path, arguments: tuple[str, ...]) -> None:
+    """Before the command, after it, and after its arguments."""
+    other = home / "other.yaml"
+    (home / "trilogue.yaml").rename(other)
+    given = [str(other) if one == "" else one for one in arguments]
+    done = run(*given, *([str(other)] if given[-1] == "--config" else []))
+    assert done.exit_code == 0, done.output
+    assert "p/a is disabled" in done.output
+
+
+def states(*arguments: str) -> dict[str, str]:
+    lines = map(json.loads, run(*arguments, "--json").output.splitlines())
+    return {f"{line['provider']}/{line['account']}": line["state"] for line in lines}
+
+
+def test_two_configuration_files_do_not_share_state(home: Path) -> None:
+    """Accounts of the same name are different accounts, and each command changes those of its own file."""
+    other = home / "other.yaml"
+    other.write_text(CONFIG)
+    assert run("disable", "p/a", "--config", str(other)).exit_code == 0
+    assert states("--config", "other.yaml")["p/a"] == "disabled"
+    assert states()["p/a"] == "ready"
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_first_configuration_file_starts_with_the_state_of_earlier_versions(home: Path, damaged: bool) -> None:
+    """They had one state file for all. Later configuration files start without a history; so does a damaged file."""
+    (home / "other.yaml").write_text(CONFIG)
+    earlier = state_directory({"HOME": str(home)}) / FILE_NAME
+    run("disable", "p/a")
+    state_file(home).rename(earlier)
+    if damaged:
+        earlier.write_bytes(b"not a database" * 1000)
+    kept = earlier.read_bytes()
+    assert states()["p/a"] == ("ready" if damaged else "disabled")
+    assert run("enable", "p/b").exit_code == 0
+    assert states("--config", "other.yaml")["p/a"] == "ready"
+    assert earlier.read_bytes() == kept
+    assert not list(earlier.parent.glob("*.copy"))
+    assert state_file(home).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_balance_is_set(home: Path) -> None:

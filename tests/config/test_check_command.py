@@ -51,6 +51,7 @@ def test_summary(folder: Path) -> None:
         "trilogue.yaml is valid",
         "listens on 127.0.0.1:4000, 2 workers",
         "client keys: key-1, team",
+        f"stored responses: {folder}/.local/state/trilogue/responses.db, for 30 days",
         "providers:",
         "  chat: openai_chat_completions at http://example.org/v1, 2 accounts (chat-1, second), 1 model listed",
         "  demo: the built-in demo model",

@@ -1,10 +1,11 @@
 """Valid files, and where they are found."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, find, load, parse, state_directory
+from trilogue.config import Config, ConfigError, find, load, parse, state_directory, state_file
 from trilogue.model import Effort, Protocol
 
 ISSUED = """
@@ -207,6 +208,33 @@ def test_state_directory() -> None:
     assert state_directory({"HOME": "/h"}) == Path("/h/.local/state/trilogue")
     assert state_directory({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == Path("/s/trilogue")
     assert state_directory({"HOME": "/h", "XDG_STATE_HOME": "s"}) == Path("/h/.local/state/trilogue")
+
+
+def test_every_configuration_file_has_state_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the file is named. Without a file, and for the one in the user's folder, the name is plain."""
+    monkeypatch.chdir(tmp_path)
+    environ = {"HOME": "/h"}
+    own = state_file(environ, "pool.db", tmp_path / "work.yaml")
+    assert own.parent == Path("/h/.local/state/trilogue")
+    assert re.fullmatch(r"pool-work-[0-9a-f]{12}\.db", own.name)
+    assert state_file(environ, "pool.db", Path("work.yaml")) == own
+    assert state_file(environ, "pool.db", Path("x/../work.yaml")) == own
+    assert state_file(environ, "pool.db", Path("x/work.yaml")) != own
+    for default in (None, Path("/h/.config/trilogue/trilogue.yaml")):
+        assert state_file(environ, "pool.db", default) == own.parent / "pool.db"
+    assert len(state_file(environ, "pool.db", Path("ä" * 250)).name.encode()) < 200
+
+
+def test_a_linked_file_keeps_its_state_when_the_link_changes(tmp_path: Path) -> None:
+    """Kubernetes mounts files as links, and changes these with every update."""
+    link = tmp_path / "trilogue.yaml"
+    found = set()
+    for version in ("one", "two"):
+        (tmp_path / version).touch()
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / version)
+        found.add(state_file({"HOME": "/h"}, "pool.db", link))
+    assert len(found) == 1
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from typing import Protocol as Interface
 
-from tests.gateway.recorder import Exchange
-from tests.gateway.running import Gateway
+import anthropic
+import openai
+
+from tests.gateway.recorder import Exchange, Recorder
 from tests.judges import meaning
 from tests.judges.answers import Answer
 from trilogue.model import Protocol
@@ -46,12 +49,23 @@ class Wish:
 NOTHING = Wish()
 
 
+class Clients(Interface):
+    """The official clients, and what they get as it came: those of a gateway, or of the library in process."""
+
+    @property
+    def openai(self) -> openai.OpenAI: ...
+    @property
+    def anthropic(self) -> anthropic.Anthropic: ...
+    @property
+    def recorder(self) -> Recorder: ...
+
+
 class Conversation:
     """Base: the SDK call and what comes of it. `asked` is the request body without the history."""
 
     protocol: ClassVar[Protocol]
 
-    def __init__(self, gateway: Gateway, model: str, *, stream: bool, wish: Wish = NOTHING) -> None:
+    def __init__(self, gateway: Clients, model: str, *, stream: bool, wish: Wish = NOTHING) -> None:
         self.gateway = gateway
         self.model = model
         self.stream = stream

@@ -16,6 +16,8 @@ from typing import Any
 
 from tests.gateway.running import CLIENT_KEY, CONFIG, listening
 from tests.scripted.server import KEY as UPSTREAM_KEY
+from trilogue.config import state_file
+from trilogue.state import FILE_NAME
 
 SHORT = """\
 server:
@@ -83,6 +85,11 @@ def environment(directory: Path, more: Mapping[str, str] | None = None) -> dict[
     """Keys for the configuration, and a state folder of its own."""
     keys = {"TRILOGUE_KEY": CLIENT_KEY, "UP_KEY": UPSTREAM_KEY, "XDG_STATE_HOME": str(directory)}
     return {**os.environ, **keys, **(more or {})}
+
+
+def pool_file(directory: Path) -> Path:
+    """Return where a gateway that was started in this folder keeps the state of its accounts."""
+    return state_file({"XDG_STATE_HOME": str(directory)}, FILE_NAME, directory / "trilogue.yaml")
 
 
 @contextmanager

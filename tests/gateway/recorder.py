@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx2
 
+from tests.judges.loss_header import codes
+
 
 @dataclass
 class Exchange:
@@ -35,8 +37,8 @@ class Exchange:
 
     @property
     def losses(self) -> list[str]:
-        """What `trilogue-loss` says."""
-        return [code for code in self.headers.get("trilogue-loss", "").split(", ") if code]
+        """The codes in `trilogue-loss`, each once."""
+        return codes(self.headers)
 
 
 class _Copied(httpx2.SyncByteStream):
@@ -56,8 +58,8 @@ class _Copied(httpx2.SyncByteStream):
 class Recorder(httpx2.BaseTransport):
     """The usual transport, with a copy of all that comes back."""
 
-    def __init__(self) -> None:
-        self._inner = httpx2.HTTPTransport()
+    def __init__(self, inner: httpx2.BaseTransport | None = None) -> None:
+        self._inner = inner or httpx2.HTTPTransport()
         self.exchanges: list[Exchange] = []
 
     @property
@@ -68,6 +70,10 @@ class Recorder(httpx2.BaseTransport):
         response = self._inner.handle_request(request)
         exchange = Exchange(request, response.status_code, response.headers)
         self.exchanges.append(exchange)
+        if response.is_closed:
+            # A transport of ours in process: the response is whole already.
+            exchange.pieces.append(response.content)
+            return response
         assert isinstance(response.stream, httpx2.SyncByteStream)
         response.stream = _Copied(response.stream, exchange.pieces)
         return response

@@ -10,6 +10,7 @@ import pytest
 
 from tests.gateway.pairs import PATHS
 from tests.gateway.running import CLIENT_KEY, Gateway, running
+from tests.judges.loss_header import codes
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
 
@@ -92,7 +93,7 @@ def test_the_whole_table(fitting: Gateway, up: ScriptedUpstream) -> None:
     sent = up.last().json
     assert "thinking" not in sent
     assert sent["max_tokens"] == 8192
-    assert {"thinking.unavailable", "max_tokens.lowered"} <= set(response.headers["trilogue-loss"].split(", "))
+    assert {"thinking.unavailable", "max_tokens.lowered"} <= set(codes(response.headers))
 
 
 def test_names_of_an_older_server(fitting: Gateway, up: ScriptedUpstream) -> None:
@@ -118,13 +119,13 @@ def test_responses(fitting: Gateway, up: ScriptedUpstream) -> None:
     sent = up.last().json
     assert sent["reasoning"] == {"effort": "medium"}
     assert "include" not in sent
-    assert {"param.dropped", "effort.clamped"} <= set(response.headers["trilogue-loss"].split(", "))
+    assert {"param.dropped", "effort.clamped"} <= set(codes(response.headers))
 
 
 def test_strict_mode_refuses_instead(fitting: Gateway, up: ScriptedUpstream) -> None:
     """A change is a loss, wherever it is made."""
     headers = {"authorization": f"Bearer {CLIENT_KEY}", "trilogue-mode": "strict"}
-    response = fitting.http.post(PATHS[Protocol.MESSAGES], json={"model": "unmarked/text", **MESSAGES}, headers=headers)
+    response = fitting.http.post(PATHS[Protocol.MESSAGES], json={"model": "still/text", **MESSAGES}, headers=headers)
     assert response.status_code == 400
-    assert "cache.mark" in response.json()["error"]["message"]
+    assert "thinking.unavailable" in response.json()["error"]["message"]
     assert up.requests == []

@@ -6,6 +6,7 @@ The errors are those that vendors really send (`tests/vendors/refusal_texts.py`)
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -259,7 +260,8 @@ def test_what_a_client_says_itself_stays_in_strict_mode(up: ScriptedUpstream, tm
 
 def command(home: Path, *arguments: str) -> str:
     """Run `trilogue models` beside the gateway."""
-    environ = {"XDG_STATE_HOME": str(home), "TRILOGUE_KEY": CLIENT_KEY, "UP_KEY": "x", "PATH": ""}
+    keys = {"XDG_STATE_HOME": str(home), "TRILOGUE_KEY": CLIENT_KEY, "UP_KEY": "x"}
+    environ = {**keys, "PATH": "", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     line = [sys.executable, "-m", "trilogue", "models", "--config", str(home / "trilogue.yaml"), *arguments]
     return subprocess.run(line, env=environ, capture_output=True, text=True, check=True).stdout
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.gateway.pairs import EVERY_CLIENT, PATHS
-from tests.gateway.running import Gateway
+from tests.gateway.running import CONFIG, Gateway, running
+from tests.judges.loss_header import members
 from tests.scripted.ask import body
 from tests.scripted.server import ScriptedUpstream
 from trilogue.lint import lint_error
@@ -32,14 +34,14 @@ def ask(gateway: Gateway, client: Protocol, upstream: Protocol, *, stream: bool 
 @EVERY_CLIENT
 @STREAMED
 def test_declared(gateway: Gateway, client: Protocol, stream: bool) -> None:
-    """The answer comes, and says what was lost: codes of the documented list, each once."""
-    _, upstream, code = LOSSY[client]
+    """The answer comes, and says what was lost: codes of the documented list, each with its place."""
+    field, upstream, code = LOSSY[client]
     answer = ask(gateway, client, upstream, stream=stream)
     assert answer.status_code == 200
-    codes = answer.headers["trilogue-loss"].split(", ")
-    assert code in codes
-    assert len(codes) == len(set(codes))
-    assert set(codes) <= LOSSES.keys()
+    declared = members(answer.headers["trilogue-loss"])
+    assert (code, next(iter(field))) in declared
+    assert len(declared) == len(set(declared))
+    assert {name for name, _ in declared} <= LOSSES.keys()
     assert code in gateway.record(answer.headers["x-request-id"])["losses"]
 
 
@@ -66,6 +68,18 @@ def test_strict_with_nothing_to_lose(gateway: Gateway, up: ScriptedUpstream, cli
     assert "trilogue-loss" not in answer.headers
 
 
+@pytest.mark.parametrize(("strict_from", "status"), [("notice", 400), ("dropped", 200)])
+def test_strict_from(up: ScriptedUpstream, tmp_path: Path, strict_from: str, status: int) -> None:
+    """The configuration decides from which severity on strict mode refuses."""
+    with running(tmp_path, f"strict_from: {strict_from}\n{CONFIG}", up.url) as gateway:
+        asked = {"model": "messages/text", "input": "hi", "max_tool_calls": 3}
+        headers = {"trilogue-mode": "strict"}
+        answer = gateway.http.post(PATHS[Protocol.RESPONSES], json=asked, headers=headers)
+        assert answer.status_code == status
+        if status == 400:
+            assert "max_tokens.defaulted" in answer.json()["error"]["message"]
+
+
 @EVERY_CLIENT
 def test_a_mode_that_is_none(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
     """Who misspells strict would otherwise never learn that it is off."""
@@ -81,7 +95,7 @@ def test_what_has_no_equivalent(gateway: Gateway, up: ScriptedUpstream, client: 
     fields: dict[Protocol, tuple[dict[str, Any], Protocol]] = {
         Protocol.CHAT: ({"n": 2}, Protocol.MESSAGES),
         Protocol.MESSAGES: ({"container": "container_1"}, Protocol.CHAT),
-        Protocol.RESPONSES: ({"previous_response_id": "resp_1"}, Protocol.MESSAGES),
+        Protocol.RESPONSES: ({"prompt": {"id": "pmpt_1"}}, Protocol.MESSAGES),
     }
     extra, upstream = fields[client]
     asked = body(client, f"{upstream.short}/text", stream=True) | extra

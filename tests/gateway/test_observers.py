@@ -174,7 +174,7 @@ async def observed(folder: Path, *further: Observer) -> AsyncIterator[Observed]:
             finally:
                 await listener.drain(0)
                 await services.aclose()
-                state.close()
+                await state.aclose()
 
 
 @pytest.mark.parametrize("client", [C, M], ids=["passed through", "translated"])

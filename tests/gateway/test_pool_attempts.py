@@ -14,6 +14,7 @@ import pytest
 from tests.gateway.pooling import CLOCKS, Pooled, accepting, account, config, name_of, pooled, ranked, secret
 from tests.gateway.proxies import proxying
 from tests.gateway.wire import CASES, outcome
+from tests.judges.loss_header import codes
 from tests.scripted import thread
 from tests.scripted.errors import BAD_SIGNATURE, NO_RESPONSE
 from tests.scripted.server import ScriptedUpstream
@@ -69,7 +70,7 @@ def _thought(client: Protocol, mark: str = "") -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def pool(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
     """Two accounts, of which `a` comes first."""
-    text = config(ranked("a", "b"), provider="pool: {sticky: false}", more=MANY)
+    text = config(ranked("a", "b"), provider="pool: {sticky: false}", more=f"state: none\n{MANY}")
     with pooled(tmp_path_factory.mktemp("journeys"), text, up) as running:
         yield running
 
@@ -80,7 +81,7 @@ def test_reasoning_that_is_refused_is_left_out(pool: Pooled, client: Protocol, s
     """Once more with the same account, and the client is told what was lost."""
     answer = pool.ask(client, f"{client.short}/text", stream=stream, **_thought(client, str(stream)))
     assert outcome(answer, client).how == "complete"
-    assert answer.headers["trilogue-loss"] == "reasoning.foreign_dropped"
+    assert codes(answer.headers) == ["reasoning.foreign_dropped"]
     assert pool.asked() == ["a", "a"]
     assert [FOREIGN in request.body for request in pool.up.requests] == [True, False]
     attempts = pool.decision(answer)["attempts"]
@@ -109,7 +110,7 @@ def test_what_was_refused_is_not_sent_again(pool: Pooled) -> None:
     for asked in (["a", "a"], ["a", "a", "a"]):
         answer = pool.ask(Protocol.MESSAGES, "messages/text", messages=history)
         assert outcome(answer, Protocol.MESSAGES).how == "complete"
-        assert answer.headers["trilogue-loss"] == "reasoning.foreign_dropped"
+        assert codes(answer.headers) == ["reasoning.foreign_dropped"]
         assert pool.asked() == asked
     last = pool.up.requests[-1].body
     assert sign("Mine.").encode() in last
@@ -174,7 +175,7 @@ def test_fallback_in_an_outage(chain: Pooled, client: Protocol, stream: bool) ->
 
 def test_a_conversation_stays_with_its_account(tmp_path: Path, up: ScriptedUpstream) -> None:
     """By its user, its cache key, its beginning or the response that it continues; it leaves for a reason only."""
-    with pooled(tmp_path, config([account("a"), account("b")]), up) as pool:
+    with pooled(tmp_path, config([account("a"), account("b")], more="state: none"), up) as pool:
         for client, stream in WAYS:
             named = {"metadata": {"user_id": "ada"}} if client is Protocol.MESSAGES else {"prompt_cache_key": "ada"}
             up.requests.clear()

@@ -18,16 +18,17 @@ import httpx2
 import pytest
 
 from tests.gateway.pooling import ADMIN, ADMIN_KEY, Pooled, accepting, account, config, pooled, ranked, secret
-from tests.gateway.process import environment, started, until
+from tests.gateway.process import environment, pool_file, started, until
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import CASES
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
+from trilogue.config import state_file
 from trilogue.config.load import parse
 from trilogue.gateway.process.worker import TICK_SECONDS
 from trilogue.gateway.setup.worker_state import WorkerPools
 from trilogue.model import Failure, FailureKind, Protocol, Usage
-from trilogue.state import steady_time
+from trilogue.state import FILE_NAME, steady_time
 
 FREE = "pool: {sticky: false}"
 
@@ -96,7 +97,22 @@ def test_a_reload_forgets_nothing(tmp_path: Path, up: ScriptedUpstream) -> None:
             assert pool.asked() == ["b"]
             found = pool.accounts()
             assert [found[f"chat/{name}"]["requests"] for name in "ab"] == [1, 2]
-            assert (folder / "trilogue" / "pool.db").exists() != bool(more)
+            assert pool_file(folder).exists() != bool(more)
+
+
+def test_gateways_with_different_files_do_not_share_state(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Also if they run at the same time, with the same state folder and the same names of accounts."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    shared = {"XDG_STATE_HOME": str(tmp_path)}
+    text = config(ranked("a", "b"), provider=FREE)
+    with pooled(tmp_path / "one", text, up, environ=shared) as one, pooled(tmp_path / "two", text, up, environ=shared):
+        assert one.admin.post("/accounts/chat/a/disable").status_code == 200
+        _written(state_file(shared, FILE_NAME, one.gateway.config_file), "Switched")
+    with pooled(tmp_path / "two", text, up, environ=shared) as two:
+        assert two.accounts()["chat/a"]["state"] == "ready"
+    with pooled(tmp_path / "one", text, up, environ=shared) as one:
+        assert one.accounts()["chat/a"]["state"] == "disabled"
 
 
 KEEPING_NOTHING = """
@@ -147,14 +163,19 @@ def test_requests_under_way_are_counted_when_a_reload_begins_to_keep_state(tmp_p
     accounts.close()
 
 
-def _others_know(folder: Path, kind: str) -> None:
-    """Wait until the file holds a note of this kind, and until every worker has had time to look."""
+def _written(path: Path, kind: str) -> None:
+    """Wait until the file holds a note of this kind."""
 
     def written() -> bool:
-        with closing(sqlite3.connect(folder / "trilogue" / "pool.db")) as file:
+        with closing(sqlite3.connect(path)) as file:
             return bool(file.execute("SELECT COUNT(*) FROM note WHERE kind = ?", (kind,)).fetchone()[0])
 
     until(written)
+
+
+def _others_know(folder: Path, kind: str) -> None:
+    """Wait until the file holds a note of this kind, and until every worker has had time to look."""
+    _written(pool_file(folder), kind)
     time.sleep(3 * TICK_SECONDS)  # a look before a request finds nothing while the file is being written
 
 

@@ -1,4 +1,4 @@
-"""Requests that rely on what an upstream keeps of earlier ones, and upstreams that keep nothing."""
+"""With `state: none`: requests that rely on what an upstream keeps of earlier ones, and upstreams that keep nothing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from trilogue.model import Protocol
 
 CONFIG = """\
 keys: [env:TRILOGUE_KEY]
+state: none
 providers:
   none: {protocol: PROTOCOL, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], profile: {keeps_state: false}}
   some: {protocol: PROTOCOL, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], profile: {keeps_state: true}}

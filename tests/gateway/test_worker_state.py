@@ -11,6 +11,7 @@ from trilogue.config import Config
 from trilogue.config.load import parse
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.setup.access import owner_of
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import CarriedOver, WorkerState
 from trilogue.model import Failure, FailureKind, Protocol
@@ -25,7 +26,6 @@ BASE: dict[str, Any] = {
         "q": {"protocol": "anthropic_messages", "base_url": "http://127.0.0.1:8"},
     },
 }
-ITEM: Any = {"id": "msg_1", "type": "message"}
 FAILURE = Failure(kind=FailureKind.INVALID_REQUEST, message="Invalid signature", status=400)
 BLOCK = {"type": "thinking", "thinking": "hm", "signature": "s" * 60}
 BODY = json.dumps({"messages": [{"role": "assistant", "content": [BLOCK]}]}).encode()
@@ -37,14 +37,8 @@ def configured(folder: Path, **changes: Any) -> Config:
 
 def used(carried: CarriedOver) -> None:
     """Every memory has something of everyone."""
-    for owner in ("ada", "bob", ""):
-        carried.items.put(owner, [ITEM], 0.0)
     for provider, account in (("p", "p-1"), ("p", "p-2"), ("q", "q")):
         carried.refused_reasoning.learn(provider, account, BODY, Protocol.MESSAGES, FAILURE)
-
-
-def owners(carried: CarriedOver) -> list[str]:
-    return [owner for owner in ("ada", "bob", "") if carried.items.get(owner, "msg_1", 0.0)]
 
 
 def test_nothing_is_forgotten_if_nothing_has_changed(tmp_path: Path) -> None:
@@ -53,24 +47,31 @@ def test_nothing_is_forgotten_if_nothing_has_changed(tmp_path: Path) -> None:
     first = state.take(configured(tmp_path))
     second = state.take(configured(tmp_path, aliases={"fast": "p/text"}))
     used(first)
-    assert owners(second) == ["ada", "bob", ""]
+    assert second.stores == first.stores
     assert second.refused_reasoning.known.keys() == {("p", "p-1"), ("p", "p-2"), ("q", "q")}
     assert second.pools is not first.pools
     state.close()
 
 
-def test_a_key_that_has_changed_finds_nothing(tmp_path: Path) -> None:
-    """Not even what a running request of the old key adds later under the same name."""
+def test_a_key_that_has_changed_owns_nothing() -> None:
+    """What is stored belongs to the text of a key: a new one of the same name finds nothing."""
+    assert owner_of("ada", "key-of-ada") == owner_of("ada", "key-of-ada")
+    assert owner_of("ada", "key-of-ada") != owner_of("ada", "another-key")
+    assert "key-of-ada" not in owner_of("ada", "key-of-ada")
+
+
+def test_stores(tmp_path: Path) -> None:
+    """They stay the same until the settings change. Without a store, reasoning is still kept in memory."""
     state = WorkerState(tmp_path / "pool.db")
-    first = state.take(configured(tmp_path))
-    used(first)
-    keys = [{"name": "ada", "key": "another-key"}, {"name": "bob", "key": "key-of-bob", "mode": "strict"}]
-    second = state.take(configured(tmp_path, keys=keys))
-    assert owners(second) == ["bob", ""]
-    used(first)
-    assert owners(second) == ["bob", ""]
-    third = state.take(configured(tmp_path, keys=[]))
-    assert "bob" not in owners(third)
+    first = state.take(configured(tmp_path)).stores
+    assert first.durable is not None
+    assert first.durable.store.name.endswith("responses.db")
+    elsewhere = state.take(configured(tmp_path, state=str(tmp_path / "other.db"))).stores
+    assert elsewhere.durable is not None
+    assert elsewhere.durable.store.name.endswith("other.db")
+    nothing = state.take(configured(tmp_path, state="none")).stores
+    assert nothing.durable is None
+    assert nothing.volatile is first.volatile
     state.close()
 
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from tests.gateway.pooling import ADMIN_KEY, Pooled, accepting, config, pooled, ranked, secret
-from tests.gateway.process import until
+from tests.gateway.process import pool_file, until
 from tests.gateway.wire import Answer
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
@@ -123,4 +123,4 @@ def test_what_one_learns_all_know(tmp_path: Path, up: ScriptedUpstream, kept: st
         workers = pool.gateway.children()
         ask_one(pool, workers[0])
         until(lambda: _chosen(pool, workers) == {"b"})
-        assert (tmp_path / "trilogue" / "pool.db").exists() == (kept == "kept")
+        assert pool_file(tmp_path).exists() == (kept == "kept")

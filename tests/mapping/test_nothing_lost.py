@@ -28,7 +28,7 @@ HARMLESS: dict[str, str] = {
     r"stream": "the gateway asks the upstream for what it needs",
     r"stream_options\..*": "the gateway makes the client's stream itself",
     r"model": "replaced by the upstream's name",
-    r"include\[0\]": "asks for parts of the response (docs/mapping.md: State kept at the provider)",
+    r"include\[0\]": "asks for parts of the response (docs/mapping.md: State)",
     r"truncation": "the types' last word is `disabled`, which is what happens anyway",
     r"(response_format\.json_schema|text\.format)\.(name|strict)": "harmless (docs/mapping.md: Structured output)",
     r"input\[\d\](\.output\[\d\])?\.id": "ids of items are minted anew (docs/mapping.md: Tool calls and results)",

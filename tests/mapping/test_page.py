@@ -36,8 +36,9 @@ EXPLAINED_ELSEWHERE = {
     "Stop sequences in streams",
     "Errors inside streams",
     "Token counts and model lists",
+    "What policies change",
 }
-"""sections that introduce, belong to a section above, or are about the gateway's own paths"""
+"""sections that introduce, belong to a section above, or are about the gateway's own paths or policies"""
 
 
 def test_every_section_has_its_tests() -> None:

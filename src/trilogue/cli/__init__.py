@@ -1,8 +1,14 @@
 """The command line: `app` lists the commands, the other modules hold them, and `files` reads their input.
 
-Nothing here translates, serves or decides: the commands call the library and the gateway, and print.
+Nothing here translates, serves or decides: the commands call the library and the gateway, and print. `bare` replaces
+`app` where click is not installed.
 """
 
-from trilogue.cli.app import main
+try:
+    from trilogue.cli.app import main
+except ModuleNotFoundError as error:
+    if error.name != "click":
+        raise
+    from trilogue.cli.bare import main
 
 __all__ = ["main"]

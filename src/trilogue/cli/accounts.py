@@ -17,9 +17,10 @@ from typing import Any
 
 import click
 
+from trilogue.cli.state_files import pool_file
 from trilogue.config import ConfigError, Vault, find, load, state_directory
 from trilogue.pool import Account, Pool, Pools
-from trilogue.state import FILE_NAME, FileStore, load_into, write_now
+from trilogue.state import FileStore, load_into, write_now
 
 Action = Callable[[Pools, tuple[Pool, Account], float], None]
 
@@ -28,13 +29,24 @@ NOT_PERSISTED = "with pool.persist: false, account state is not stored; use the 
 _COLUMNS = ("account", "state", "until", "in flight", "requests", "success", "balance", "last error")
 
 
-@click.group(invoke_without_command=True)
-@click.option(
+def _or_that_of_the_group(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    """Return the file that was given here, or before the name of the command."""
+    given: str | None = value or context.obj
+    return given
+
+
+_CONFIG = click.option(
     "--config",
     "path",
     metavar="FILE",
+    callback=_or_that_of_the_group,
     help="Configuration file; default: ./trilogue.yaml, then the one in the user's config folder.",
 )
+"""the same option before and after the name of a command: both orders are natural"""
+
+
+@click.group(invoke_without_command=True)
+@_CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per account.")
 @click.pass_context
 def accounts(context: click.Context, path: str | None, as_json: bool) -> None:
@@ -55,7 +67,7 @@ def accounts(context: click.Context, path: str | None, as_json: bool) -> None:
 
 @accounts.command()
 @click.argument("name")
-@click.pass_obj
+@_CONFIG
 def enable(path: str | None, name: str) -> None:
     """Put an account (NAME or PROVIDER/NAME) back into use."""
     _change(path, name, lambda pools, one, _: pools.enable(one), "is enabled")
@@ -63,7 +75,7 @@ def enable(path: str | None, name: str) -> None:
 
 @accounts.command()
 @click.argument("name")
-@click.pass_obj
+@_CONFIG
 def disable(path: str | None, name: str) -> None:
     """Take an account out of use until it is enabled again."""
     _change(path, name, lambda pools, one, now: pools.disable(one, now), "is disabled")
@@ -71,7 +83,7 @@ def disable(path: str | None, name: str) -> None:
 
 @accounts.command()
 @click.argument("name")
-@click.pass_obj
+@_CONFIG
 def reset(path: str | None, name: str) -> None:
     """End every cooldown of an account, clear its failures and enable it."""
     _change(path, name, lambda pools, one, _: pools.reset(one), "is reset")
@@ -80,7 +92,7 @@ def reset(path: str | None, name: str) -> None:
 @accounts.command()
 @click.argument("name")
 @click.argument("amount", type=float)
-@click.pass_obj
+@_CONFIG
 def balance(path: str | None, name: str, amount: float) -> None:
     """Set what an account may still spend."""
     if not math.isfinite(amount):
@@ -135,7 +147,7 @@ def _row(line: dict[str, Any], now: float) -> tuple[str, ...]:
         str(line["requests"]),
         "" if rate is None else f"{rate:.1%}",
         "" if money is None else f"{money:.4g}",
-        f"{error}{status}{words}, {_time_since(line['last_error_at'], now)}" if error else "",
+        f"{error}{status}{words}, {time_since(line['last_error_at'], now)}" if error else "",
     )
 
 
@@ -143,7 +155,8 @@ def _time_until(when: float, now: float) -> str:
     return f"in {_duration(when - now)}"
 
 
-def _time_since(when: float, now: float) -> str:
+def time_since(when: float, now: float) -> str:
+    """Return how long ago something was, for people."""
     return f"{_duration(now - when)} ago"
 
 
@@ -154,8 +167,8 @@ def _duration(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def _store() -> FileStore:
-    return FileStore(state_directory(os.environ) / FILE_NAME)
+def _store(path: str | None) -> FileStore:
+    return FileStore(pool_file(find(Path(path) if path else None)))
 
 
 def _load_pools(path: str | None, now: float) -> Pools:
@@ -168,7 +181,7 @@ def _load_pools(path: str | None, now: float) -> Pools:
     if not config.pool.persist:
         raise click.UsageError(NOT_PERSISTED)
     pools = config.pools(SystemRandom())
-    load_into(pools, _store(), now)
+    load_into(pools, _store(path), now)
     return pools
 
 
@@ -178,7 +191,7 @@ def _change(path: str | None, name: str, action: Action, done: str) -> None:
     pools = _load_pools(path, now)
     one = _find_account(pools, name)
     action(pools, one, now)
-    write_now(_store(), pools.drain(), now)
+    write_now(_store(path), pools.drain(), now)
     click.echo(f"{one[0].name}/{one[1].name} {done}")
 
 

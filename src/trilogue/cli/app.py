@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import sys
 from importlib import import_module
+from keyword import iskeyword
 
 import click
 
@@ -17,14 +18,19 @@ BAD_INPUT = 2
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """errors of writing the result that are not our fault: disk full, quota exceeded, file too large, I/O error"""
 
+OWN_OPTIONS = ("-h", "--help", "--version")
 COMMANDS = {
     "serve": ("trilogue.cli.serve", "Run the gateway: every client, every upstream, one server."),
     "accounts": ("trilogue.cli.accounts", "Show accounts and their state; enable, disable, reset or add them."),
+    "state": ("trilogue.cli.state", "Show, prune, export or delete stored responses and conversations."),
     "check": ("trilogue.cli.check", "Check a configuration file, or print its JSON Schema."),
+    "import": ("trilogue.cli.importing", "Turn a file of LiteLLM, claude-code-router or Bifrost into a configuration."),
     "models": ("trilogue.cli.models", "Show what a model accepts, with sources, and what is sent instead."),
     "convert": ("trilogue.cli.convert", "Translate a request, a response or a stream to another protocol."),
     "collect": ("trilogue.cli.convert", "Assemble a recorded stream into the complete response."),
     "lint": ("trilogue.cli.lint", "Report every violated protocol rule in a stream or body."),
+    "diff": ("trilogue.cli.diff", "Compare two bodies, streams or captures by meaning, in any two protocols."),
+    "replay": ("trilogue.cli.replay", "Translate captured requests again, and compare with what was captured."),
     "losses": ("trilogue.cli.convert", "List what a translation can lose."),
 }
 """module of each command, and its line in the overview"""
@@ -32,6 +38,12 @@ COMMANDS = {
 
 class Commands(click.Group):
     """A group that imports each command only when it is used."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Run `serve` if no command is given: `trilogue --port 8080` starts the gateway."""
+        if not args or (args[0].startswith("-") and args[0] not in OWN_OPTIONS):
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands in the order of the table."""
@@ -41,7 +53,8 @@ class Commands(click.Group):
         """Import and return a command, or return None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -55,8 +68,8 @@ class Commands(click.Group):
 def app() -> None:
     """Connect any LLM client to any upstream, whichever protocols they speak.
 
-    `serve` runs the gateway; the other commands work on files, offline. Protocols are named chat, messages and
-    responses (OpenAI Chat Completions, Anthropic Messages, OpenAI Responses).
+    `serve` runs the gateway, and so does `trilogue` alone; the other commands work on files, offline. Protocols are
+    named chat, messages and responses (OpenAI Chat Completions, Anthropic Messages, OpenAI Responses).
     """
 
 

@@ -11,16 +11,20 @@ from pathlib import Path
 import click
 
 from trilogue.cli.files import counted
+from trilogue.cli.stored import default_file, unwritable
 from trilogue.config import (
     Config,
     ConfigError,
     ProviderSettings,
+    StateSettings,
     find,
     load,
     reason_not_to_start,
     warnings,
 )
 from trilogue.config.schema import json_schema
+from trilogue.gateway.setup.response_store import place_of
+from trilogue.state.responses import database_of
 
 PROBLEMS = 2
 
@@ -60,6 +64,8 @@ def check(file: Path | None, schema: bool) -> None:
         click.echo(line)
     for where, text in warnings(config):
         click.echo(f"warning: {where}: {text}", err=True)
+    for line in store_warnings(config.state):
+        click.echo(f"warning: {line}", err=True)
 
 
 def summary(config: Config) -> Iterator[str]:
@@ -69,6 +75,7 @@ def summary(config: Config) -> Iterator[str]:
     yield f"client keys: {names}" if names else "client keys: none, so only programs on this machine can connect"
     if config.admin.key is not None:
         yield f"admin interface: {config.admin.host}:{config.admin.port}"
+    yield f"stored responses: {_store_line(config.state)}"
     yield "providers:"
     for name, provider in config.providers.items():
         yield f"  {name}: {_provider_line(provider)}"
@@ -79,6 +86,20 @@ def summary(config: Config) -> Iterator[str]:
     ]
     yield from _section("routes", routes)
     yield f"other models: {config.default_provider or 'by the prefix of their vendor, else an error'}"
+
+
+def _store_line(settings: StateSettings) -> str:
+    if not settings.kept:
+        return "none"
+    return f"{database_of(place_of(settings, default_file())).name}, for {settings.days:g} days"
+
+
+def store_warnings(settings: StateSettings) -> Iterator[str]:
+    """Yield why the file for stored responses cannot be written, if it cannot."""
+    where = place_of(settings, default_file())
+    reason = unwritable(Path(where)) if settings.kept and where.startswith("/") else ""
+    if reason:
+        yield f"state: responses cannot be stored in {where}: {reason}"
 
 
 def _provider_line(provider: ProviderSettings) -> str:

@@ -1,4 +1,4 @@
-"""Shared by the commands that work on files: reading, recognizing streams, the type of `--protocol` options."""
+"""Shared by the commands that work on files: reading, errors of use, the type of `--protocol` options."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from typing import Any
 import click
 
 from trilogue import Protocol, TrilogueError
-from trilogue.jsontext.text import parse_object
-from trilogue.protocols.registry import CODECS
-from trilogue.sse import SseParser
-
-HEAD_BYTES = 1024 * 1024
-"""how much of a stream is searched for an event that shows its protocol"""
+from trilogue.cli.conversion import Misuse
 
 
 class ProtocolType(click.ParamType[Protocol]):
@@ -58,32 +53,15 @@ def naming(path: str) -> Iterator[None]:
         raise click.UsageError(f"{path}: {error}") from None
 
 
-def looks_like_stream(path: str, data: bytes) -> bool:
-    """Return whether the data is server-sent events instead of one JSON document."""
-    # OpenRouter begins its streams with comments such as ": OPENROUTER PROCESSING".
-    return path.endswith(".sse") or data.lstrip()[:6] in (b"data: ", b"event:", b"data:{") or data[:1] == b":"
+@contextmanager
+def misuse() -> Iterator[None]:
+    """Turn options that do not fit the file into usage errors."""
+    try:
+        yield
+    except Misuse as error:
+        raise click.UsageError(str(error)) from None
 
 
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: 1 account, 2 accounts."""
     return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def refuse_other_stream(data: bytes, protocol: Protocol, option: str) -> None:
-    """Raise UsageError if a stream is in another protocol.
-
-    The decoder would ignore all of its events, and the stream would only look truncated.
-    """
-    found = _protocol_of_stream(data)
-    if found not in (None, protocol):
-        raise click.UsageError(f"this is a stream of {found.short}, not of {protocol.short} (see {option})")
-
-
-def _protocol_of_stream(data: bytes) -> Protocol | None:
-    """Return the protocol of the first event that shows it, or None if no event does."""
-    for event in SseParser().feed(data[:HEAD_BYTES]):
-        body = parse_object(event.data) or {}
-        for one in CODECS.values():
-            if one.endpoint.is_event(body):
-                return one.protocol
-    return None

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import sys
+from typing import TypedDict, Unpack
 
 import click
 
 from trilogue import BadRequest, Protocol
-from trilogue.cli.files import PROTOCOL, counted, looks_like_stream, naming, read
+from trilogue.cli.conversion import looks_like_stream
+from trilogue.cli.files import PROTOCOL, counted, naming, read
+from trilogue.cli.lint_url import lint_url
 from trilogue.jsontext.text import parse
 from trilogue.lint import Finding, lint_error, lint_request, lint_response, lint_stream
 from trilogue.model import Json
+
+
+class LintOptions(TypedDict):
+    """The options of `lint` other than the protocol and --own."""
+
+    kind: str
+    request_file: str | None
+    url: str | None
+    model: str | None
+    key_env: str | None
+
 
 KINDS = ("auto", "stream", "response", "error", "request")
 FINDINGS = 1
@@ -32,19 +46,29 @@ _OUTPUT_FIELDS = frozenset({"choices", "content", "output"})
     "--request", "request_file", metavar="FILE", help="The request that led to the response; allows more checks."
 )
 @click.option("--own", is_flag=True, help="Also check Trilogue's own guarantees, which are stricter than the protocol.")
-def lint(file: str, protocol: Protocol, kind: str, request_file: str | None, own: bool) -> None:
+@click.option("--url", help="Ask this live server instead of reading FILE; needs --model.")
+@click.option("--model", help="With --url: the model to ask for.")
+@click.option("--key-env", metavar="NAME", help="With --url: the environment variable that has the server's key.")
+def lint(file: str, protocol: Protocol, own: bool, **options: Unpack[LintOptions]) -> None:
     """Report every violated protocol rule, with the event number and the clients that break because of it.
 
     \b
     trilogue lint --protocol responses stream.sse
     curl -N … | trilogue lint --protocol messages -
+    trilogue lint --protocol chat --url http://127.0.0.1:8000 --model qwen3
 
     Exit codes: 0 no violations, 1 violated rules, 2 invalid input.
     """
+    url, model, kind = options["url"], options["model"], options["kind"]
+    if url is not None:
+        if not model:
+            raise click.UsageError("--url needs --model")
+        lint_url(url, protocol, model, options["key_env"], own)
+        return
     data = read(file)
     if kind == "auto" and looks_like_stream(file, data):
         kind = "stream"
-    findings = _findings(data, protocol, kind, request_file, own)
+    findings = _findings(data, protocol, kind, options["request_file"], own)
     for finding in findings:
         click.echo(_line(finding))
     broken = sum(finding.severity == "error" for finding in findings)

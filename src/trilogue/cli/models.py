@@ -17,7 +17,8 @@ import click
 import msgspec
 from msgspec import Struct
 
-from trilogue.config import Config, ConfigError, find, load, state_directory
+from trilogue.cli.state_files import pool_file
+from trilogue.config import Config, ConfigError, find, load
 from trilogue.errors import ClientError
 from trilogue.gateway.request.learning import instead
 from trilogue.model import Protocol
@@ -34,7 +35,7 @@ from trilogue.profiles import (
     vendor_for,
     vendor_named,
 )
-from trilogue.state import FILE_NAME, FileStore, load_into, write_now
+from trilogue.state import FileStore, load_into, write_now
 from trilogue.translate.learning.remedies import Remedy
 
 
@@ -140,6 +141,7 @@ class _Knowledge(Struct):
     config: Config
     pools: Pools | None
     """what was learned, from the state file; None if state is not stored"""
+    store: FileStore | None
 
     @classmethod
     def read(cls, path: str | None) -> _Knowledge:
@@ -150,10 +152,11 @@ class _Knowledge(Struct):
         except ConfigError as error:
             raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
         if not config.pool.persist:
-            return cls(config, None)
+            return cls(config, None, None)
         pools = config.pools(SystemRandom())
-        load_into(pools, _store(), time.time())
-        return cls(config, pools)
+        store = FileStore(pool_file(file))
+        load_into(pools, store, time.time())
+        return cls(config, pools, store)
 
     def overview(self) -> Iterator[str]:
         """Yield a line per provider, and one for everything that its models have refused."""
@@ -192,9 +195,10 @@ class _Knowledge(Struct):
             target = self.config.router().resolve(name).targets[0]
         except ClientError as error:
             raise click.UsageError(str(error)) from None
-        if self.pools is None or not self.pools.pools[target.provider].lessons.forget(target.model):
+        pools, store = self.pools, self.store
+        if pools is None or store is None or not pools.pools[target.provider].lessons.forget(target.model):
             raise click.UsageError(f"nothing was learned about {target.provider}/{target.model}")
-        write_now(_store(), self.pools.drain(), time.time())
+        write_now(store, pools.drain(), time.time())
         return f"{target.provider}/{target.model} is reset"
 
 
@@ -265,7 +269,3 @@ def _for_terminal(value: Any) -> str:
             return "none"
         case other:
             return str(other) or "none"
-
-
-def _store() -> FileStore:
-    return FileStore(state_directory(os.environ) / FILE_NAME)

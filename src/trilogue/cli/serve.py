@@ -6,35 +6,38 @@ The sockets are bound before there are workers, so that all workers share them. 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import platform
-import secrets
 import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
 from typing import IO, Any
 
 import click
 import structlog
-import uvloop
 from msgspec.structs import replace
 
 from trilogue import Sealer, __version__, cipher
+from trilogue.cli.state_files import pool_file
+from trilogue.cli.stored import fault_at_start, is_file
+from trilogue.cli.stored import sealer as make_sealer
 from trilogue.config import (
     Config,
     ConfigError,
     Problem,
     ProviderSettings,
+    Secret,
     find,
     load,
     reason_not_to_start,
-    state_directory,
 )
 from trilogue.demo import DemoTransport
 from trilogue.gateway.log.setup import configure_logging
@@ -47,9 +50,13 @@ from trilogue.gateway.setup.provider import TransportFor
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.state import FILE_NAME
+from trilogue.state.responses import StoreAway
 from trilogue.upstream import HttpTransport, Transport
 
 BACKLOG = 2048
+
+NOTHING = Secret("none", literal=True)
+"""the store of a configuration that keeps nothing"""
 
 log = structlog.get_logger("trilogue.server")
 
@@ -101,7 +108,8 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     configure_logging(config.server.log)
     listener = listen(config.server.host, config.server.port)
     admin = listen_for_admins(config)
-    sealer = _sealer(config)
+    sealer = make_sealer(config)
+    check_store(settings, sealer)
     # Load the library now, so that the first request does not have to wait for it.
     cipher.load()
     if not quiet:
@@ -118,17 +126,28 @@ class ServeOptions:
     """The current configuration: the file, if any, with the options of the command line on top."""
 
     def __init__(self, file: Path | None, given: dict[str, str | int | None]) -> None:
-        self._file = file
+        self.file = file
         self._given = {name: value for name, value in given.items() if value is not None}
         self._at_start: dict[str, object] = {}
+        self._default_store = True
         self.config = Config()
+
+    def without_default_store(self) -> None:
+        """Store nothing, now and after reloads, unless the configuration says where."""
+        self._default_store = False
+        self.config = self._with_store(self.config)
+
+    def _with_store(self, config: Config) -> Config:
+        if self._default_store or config.state.store is not None:
+            return config
+        return replace(config, state=replace(config.state, store=NOTHING))
 
     def load(self) -> Config:
         """Read the configuration again and return it. Raises ConfigError and keeps the old one if it cannot be used."""
-        if self._at_start and self._file is not None and _is_empty(self._file):
+        if self._at_start and self.file is not None and _is_empty(self.file):
             # The file had settings before, possibly client keys. An empty one is half written, or the disk is full.
             raise ConfigError([Problem("", "the file is empty")])
-        config = load(self._file, os.environ)
+        config = load(self.file, os.environ)
         config = replace(config, server=replace(config.server, **self._given))
         # A reload cannot change the address, so check the new configuration with the address from the start.
         self._at_start = self._at_start or _restart_settings(config)
@@ -139,7 +158,7 @@ class ServeOptions:
         changed = [name for name, value in _restart_settings(config).items() if value != self._at_start[name]]
         if changed:
             log.warning("these settings wait for a restart", settings=changed)
-        self.config = config
+        self.config = self._with_store(config)
         return self.config
 
     def reload(self) -> bool:
@@ -163,6 +182,25 @@ def _restart_settings(config: Config) -> dict[str, object]:
         "server.workers": server.workers,
         "admin": (admin.host, admin.port, admin.metrics) if admin.key else None,
     }
+
+
+def check_store(settings: ServeOptions, sealer: Sealer) -> None:
+    """Check that responses can be stored. Raises NotStarted if the store that was asked for cannot be used.
+
+    A default file that cannot be used is a warning, and nothing is stored: a home folder may be read-only. A server
+    that is away is a warning as well: it may come back.
+    """
+    state = settings.config.state
+    fault = fault_at_start(state, sealer.storage_keys)
+    if fault is None:
+        return
+    if state.store is None:
+        log.warning("responses and conversations are not stored", reason=str(fault), hint="set `state`, or state: none")
+        settings.without_default_store()
+    elif isinstance(fault, StoreAway) and not is_file(state):
+        log.warning("the store cannot be reached now; requests that need it fail until it can be", reason=str(fault))
+    else:
+        raise NotStarted(f"state: {fault}")
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -202,11 +240,12 @@ _Run = Callable[[socket.socket, int | None], None]
 
 def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
     """Return a function that runs a worker until it ends. It builds everything in the process that calls it."""
+    kept = pool_file(settings.file)
 
     def run(sock: socket.socket, parent: int | None) -> None:
         metrics = _metrics(shared) if admin is not None and settings.config.admin.metrics else None
         observers = [metrics.requests] if metrics is not None else []
-        state = WorkerState(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME, observers)
+        state = WorkerState(kept, shared and shared / FILE_NAME, observers, storage_keys=sealer.storage_keys)
 
         def build(new: Config) -> Services:
             if metrics is not None:
@@ -215,13 +254,21 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
 
         worker = Worker(settings.config, settings.load, build, state, parent)
         worker.admin_socket, worker.shared_folder, worker.metrics = admin, shared, metrics
-        uvloop.run(worker.serve(sock))
+        _event_loop()(worker.serve(sock))
 
     return run
 
 
+def _event_loop() -> Callable[[Coroutine[Any, Any, None]], None]:
+    """Return what runs a worker: uvloop, or asyncio's own loop on platforms and interpreters that have no uvloop."""
+    try:
+        run: Callable[[Coroutine[Any, Any, None]], None] = import_module("uvloop").run
+    except ModuleNotFoundError:
+        return asyncio.run
+    return run
+
+
 def _metrics(shared: Path | None) -> WorkerMetrics:
-    """Return the metrics of a worker. Call this inside the worker."""
     metrics = WorkerMetrics(shared)
     versions = (__version__, platform.python_version())
     metrics.register(BUILD, lambda: [(versions, 1)])
@@ -268,23 +315,6 @@ def _shared_folder(workers: int) -> Path | None:
     except OSError as error:
         log.warning("workers cannot ask each other: there is no place for temporary files", error=error.strerror)
         return None
-
-
-def _sealer(config: Config) -> Sealer:
-    """Return a sealer with the configured keys, or with a key that is created on the first run and kept."""
-    if config.seal_keys:
-        return Sealer([key.derive() for key in config.seal_keys])
-    path = state_directory(os.environ) / "seal.key"
-    try:
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.touch(mode=0o600)
-            path.write_bytes(secrets.token_bytes(32))
-        return Sealer([path.read_bytes()])
-    except (OSError, ValueError) as error:
-        click.echo(f"trilogue: cannot store the seal key in {path}: {error}", err=True)
-        click.echo("trilogue: reasoning that is sealed now cannot be opened after a restart", err=True)
-        return Sealer.ephemeral()
 
 
 def welcome(config: Config, port: int, file: Path | None = None) -> str:

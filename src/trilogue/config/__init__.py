@@ -4,7 +4,7 @@ Reads a YAML file and the environment. Returns a `Config` in which every secret 
 in, or raises a `ConfigError` that lists all problems.
 """
 
-from trilogue.config.folders import state_directory
+from trilogue.config.folders import state_directory, state_file
 from trilogue.config.load import environment_config, find, load, parse
 from trilogue.config.network import endpoint, exposure_problem, is_azure, is_loopback, reason_not_to_start
 from trilogue.config.problems import ConfigError, Problem
@@ -18,6 +18,7 @@ from trilogue.config.types import (
     ProviderSettings,
     ProviderTimeouts,
     Server,
+    StateSettings,
 )
 from trilogue.config.validate import warnings
 from trilogue.config.vault import Vault, VaultError
@@ -34,6 +35,7 @@ __all__ = [
     "ProviderTimeouts",
     "Secret",
     "Server",
+    "StateSettings",
     "Vault",
     "VaultError",
     "endpoint",
@@ -46,5 +48,6 @@ __all__ = [
     "parse",
     "reason_not_to_start",
     "state_directory",
+    "state_file",
     "warnings",
 ]

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
+
+FILE_NAME = "trilogue.yaml"
+DIGEST_CHARACTERS = 12
+MOST_CHARACTERS = 40
+"""of the configuration file's name in that of a state file; file systems allow 255 bytes for all of it"""
 
 
 def config_directory(environ: Mapping[str, str]) -> Path:
@@ -15,6 +21,23 @@ def config_directory(environ: Mapping[str, str]) -> Path:
 def state_directory(environ: Mapping[str, str]) -> Path:
     """Return the folder for the state of accounts, stored keys and the seal key. It may not exist yet."""
     return _xdg(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def state_file(environ: Mapping[str, str], name: str, config_file: Path | None) -> Path:
+    """Return where state of this name is kept for a configuration file. It may not exist yet.
+
+    Gateways with different configuration files have different files. The name is unchanged without a configuration
+    file, and for the file in the user's config folder, which is used if no other is named. Otherwise it gets the name
+    of the configuration file and a digest of its path: `pool.db` becomes `pool-work-0123456789ab.db`.
+    """
+    folder = state_directory(environ)
+    # Symbolic links are not resolved: Kubernetes changes where a mounted file leads to with every update.
+    path = os.path.abspath(config_file or "")
+    if config_file is None or path == os.path.abspath(config_directory(environ) / FILE_NAME):
+        return folder / name
+    digest = sha256(os.fsencode(path)).hexdigest()[:DIGEST_CHARACTERS]
+    plain, suffix = os.path.splitext(name)
+    return folder / f"{plain}-{Path(path).stem[:MOST_CHARACTERS]}-{digest}{suffix}"
 
 
 def _xdg(environ: Mapping[str, str], variable: str, fallback: str) -> Path:

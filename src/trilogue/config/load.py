@@ -18,7 +18,8 @@ from msgspec import inspect
 from msgspec.structs import replace
 
 from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
-from trilogue.config.folders import config_directory
+from trilogue.config.folders import FILE_NAME, config_directory
+from trilogue.config.foreign import foreign_hint
 from trilogue.config.network import is_azure, url_fault, with_environment_proxies
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.reader import Reader
@@ -28,8 +29,6 @@ from trilogue.config.validate import check
 from trilogue.model import Protocol
 from trilogue.profiles import vendor_named
 from trilogue.protocols.registry import CODECS, RICHEST
-
-FILE_NAME = "trilogue.yaml"
 
 _HOSTS = (
     (r"(\w+\.)?api\.openai\.com|chatgpt\.com", "openai"),
@@ -71,6 +70,8 @@ def parse(data: bytes, environ: Mapping[str, str], folder: Path, *, secrets: boo
     document = read_document(data)
     if not isinstance(document.data, dict):
         raise ConfigError([Problem("", "the file must contain settings (key: value)")])
+    if hint := foreign_hint(document.data):
+        raise ConfigError([Problem("", hint)])
     reader = Reader(environ, folder, secrets=secrets)
     written: Config = reader.read(_config_type(), document.data, "")
     # If the file has providers, the provider variables are ignored, so a mistake in them is not a problem.

@@ -16,7 +16,7 @@ from msgspec import NODEFAULT, inspect
 from trilogue.config.problems import join, quote_key, suggest
 from trilogue.config.profiles import ProfileSettings
 from trilogue.config.secret import BadReference, Secret, resolve
-from trilogue.config.types import AccountSettings, ClientKeySettings
+from trilogue.config.types import AccountSettings, ClientKeySettings, StateSettings
 from trilogue.routing import RouteTarget
 
 INVALID = object()
@@ -26,6 +26,7 @@ SHORT_FORMS: dict[type, str] = {
     ClientKeySettings: "key",
     AccountSettings: "key",
     ProfileSettings: "name",
+    StateSettings: "store",
     RouteTarget: "provider/model",
 }
 """types that may be written as a plain string, and what that string is"""

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 
 from trilogue.config.profiles import ProfileSettings
 from trilogue.config.secret import Secret
-from trilogue.model import Protocol
+from trilogue.model import Protocol, Severity
 from trilogue.pool import AccountLimits, AccountSpec, Pools, PoolSettings, PoolsSettings, Price, ProviderSpec
 from trilogue.profiles import Profile
 from trilogue.routing import RoutableProvider, Route, Router
@@ -102,6 +102,8 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """largest request, and largest response that is not streamed, in bytes"""
     keepalive_seconds: Annotated[float, Meta(gt=0, le=15)] = 10.0
     """silence after which a streaming client gets a keep-alive"""
+    max_continuations: Annotated[int, Meta(ge=0, le=100)] = 10
+    """how often a response that Anthropic pauses is continued for clients whose protocol has no pauses"""
     drain_seconds: Seconds = 30.0
     """how long running requests may take to finish when the server stops"""
     timeouts: ProviderTimeouts = ProviderTimeouts()
@@ -159,6 +161,9 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """header that carries the key; auto: x-api-key for Messages, api-key for Azure, otherwise a bearer token"""
     profile: ProfileSettings = ProfileSettings()
     """its dialect: a name, or individual fields"""
+    compaction: Literal["none", "model"] = "none"
+    """what to do when a client asks an upstream that has no compaction to compact a conversation: `none` to refuse, or
+    `model` to have the model write a summary, in one request"""
     fit_requests: bool = False
     """also adjust requests that are passed through to what the model accepts; by default only the fields set in
     `profile` apply to them"""
@@ -198,6 +203,27 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.profile.for_passthrough()
 
 
+class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the gateway keeps of responses and conversations. A plain string is short for `store`."""
+
+    store: Secret | None = None
+    """where: the path of an SQLite file, which begins with `/`, `postgresql://…`, `memory` until the gateway stops,
+    `none`, or `env:NAME`; default: `responses.db` in the state folder"""
+    days: Annotated[float, Meta(gt=0, le=3_650)] = 30.0
+    """how long a response or conversation is kept after its last use"""
+    key_bytes: Annotated[int, Meta(ge=1_000_000, le=2**50)] = 2 * 2**30
+    """most bytes that are kept for one client key; the oldest responses are deleted first"""
+    total_bytes: Annotated[int, Meta(ge=1_000_000, le=2**50)] = 20 * 2**30
+    """most bytes that are kept for all client keys together"""
+    reasoning_hours: Annotated[float, Meta(gt=0, le=720)] = 24.0
+    """how long reasoning is kept for clients that cannot send it back"""
+
+    @property
+    def kept(self) -> bool:
+        """Whether anything is kept at all."""
+        return self.store is None or self.store.reveal() != "none"
+
+
 class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The admin interface: a separate listener, off unless a key is set."""
 
@@ -228,6 +254,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """provider for models that nothing else matches; without it, they are an error"""
     mode: Mode = "declare"
     """declare: carry on and declare what a translation lost; strict: refuse requests that would lose something"""
+    strict_from: Severity = Severity.DEGRADED
+    """the least severe losses that strict mode refuses; notice: all losses"""
     repair_history: bool = False
     """add results for tool calls that the history left without one, because many upstreams require them"""
     env_proxies: bool = False
@@ -235,6 +263,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hosts in NO_PROXY"""
     pool: PoolsSettings = PoolsSettings()
     """settings for the accounts of all providers"""
+    state: StateSettings = StateSettings()
+    """what is kept of responses and conversations, and where; `none` to keep nothing"""
     admin: AdminSettings = AdminSettings()
     """the admin interface; off by default"""
     seal_keys: tuple[Secret, ...] = ()

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from trilogue.config.network import is_loopback, official_urls, proxy_fault, url_fault
 from trilogue.config.problems import NAME, NAME_RULE
 from trilogue.config.secret import Secret
-from trilogue.config.types import AdminSettings, Config, ProviderSettings
+from trilogue.config.types import AdminSettings, Config, ProviderSettings, StateSettings
 from trilogue.errors import ClientError
 from trilogue.headers import LEGAL_NAME, OF_CONNECTION
 from trilogue.routing import RoutableProvider, find_problems
@@ -25,6 +25,9 @@ MIN_ADMIN_KEY = 16
 MIN_CLIENT_KEY = 8
 """smallest length in characters; a shorter key can be guessed in seconds"""
 
+_NAMED_STORES = ("none", "memory")
+_POSTGRESQL = ("postgresql://", "postgres://")
+_STORES = "use the path of a file, postgresql://…, memory or none"
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _SET_BY_GATEWAY = OF_CONNECTION | {"accept-encoding", "content-type"}
 _LITERAL = "the secret is written in the file; use env:NAME or file:path to keep it out"
@@ -43,6 +46,7 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     yield from _check_keys(config)
     yield from _check_admin(config)
     yield from _check_rules(config)
+    yield from _check_state(config.state)
     for name, provider in config.providers.items():
         yield from _check_provider(f"providers.{name}", name, provider)
     if providers_known:
@@ -91,6 +95,27 @@ def _check_rules(config: Config) -> Findings:
             yield f"pool.rules[{index}]", "needs a status, a code or a text to look for"
         if rule.action != "cooldown" and rule.seconds is not None:
             yield f"pool.rules[{index}].seconds", "applies only to the action cooldown"
+
+
+def _check_state(state: StateSettings) -> Findings:
+    where = state.store.reveal() if state.store is not None else ""
+    if not where or where in _NAMED_STORES:
+        return
+    if where.startswith(_POSTGRESQL):
+        if not _is_url(where):
+            yield "state.store", "is not a valid URL"
+    elif "://" in where:
+        yield "state.store", f"there is no such kind of store; {_STORES}"
+    elif not where.startswith("/"):
+        # The gateway and the commands may be started in different folders.
+        yield "state.store", f"the path of a file must begin with /; {_STORES}"
+
+
+def _is_url(text: str) -> bool:
+    try:
+        return bool(urlsplit(text).scheme)
+    except ValueError:
+        return False
 
 
 def _check_provider(path: str, name: str, provider: ProviderSettings) -> Findings:
@@ -150,6 +175,16 @@ def warnings(config: Config) -> Findings:
         yield f"aliases.{alias}", f"no provider serves {config.aliases[alias]}"
     if config.admin.key is None and config.admin != AdminSettings():
         yield "admin", "the admin interface is off because it has no key"
+    yield from _state_warnings(config)
+
+
+def _state_warnings(config: Config) -> Findings:
+    where = config.state.store.reveal() if config.state.store is not None else ""
+    if where == "memory" and config.server.workers > 1:
+        yield "state.store", "each worker has a memory of its own: a request may not find what another worker keeps"
+    if where.startswith(_POSTGRESQL) and not config.seal_keys:
+        text = "there are none: each machine encrypts with a key of its own, and cannot read what another one stored"
+        yield "seal_keys", text
 
 
 def _unserved_aliases(config: Config) -> Iterator[str]:
@@ -163,7 +198,7 @@ def _unserved_aliases(config: Config) -> Iterator[str]:
 
 
 def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
-    """Yield every secret with the path of its setting. A proxy counts if its URL contains a password."""
+    """Yield every secret with the path of its setting. A proxy and a store count if their URL contains a user."""
     yield from ((f"keys[{index}]", key.key) for index, key in enumerate(config.keys))
     for name, provider in config.providers.items():
         for index, account in enumerate(provider.accounts):
@@ -174,6 +209,8 @@ def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
             yield path, proxy
     if config.admin.key is not None:
         yield "admin.key", config.admin.key
+    if config.state.store is not None and "@" in config.state.store.reveal():
+        yield "state.store", config.state.store
     yield from ((f"seal_keys[{index}]", key) for index, key in enumerate(config.seal_keys))
 
 

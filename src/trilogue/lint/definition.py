@@ -7,7 +7,7 @@ from typing import Protocol as Interface
 
 from msgspec import Struct
 
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.rules import Group
 from trilogue.model import Json
 
@@ -66,7 +66,7 @@ class ProtocolRules(Struct, frozen=True, kw_only=True):
     numbers_events: bool = False
     """events carry numbers, so that even an illegal keep-alive must be counted"""
     expect: Callable[[dict[str, Json]], ExpectedResponse]
-    check_request: Callable[[dict[str, Json], Report], None]
-    check_body: Callable[[dict[str, Json], Report, ExpectedResponse], None]
-    check_error: Callable[[dict[str, Json], Report], None]
-    stream_checker: Callable[[Report, ExpectedResponse], StreamChecker]
+    check_request: Callable[[dict[str, Json], LintReport], None]
+    check_body: Callable[[dict[str, Json], LintReport, ExpectedResponse], None]
+    check_error: Callable[[dict[str, Json], LintReport], None]
+    stream_checker: Callable[[LintReport, ExpectedResponse], StreamChecker]

@@ -23,7 +23,7 @@ class Finding(Struct, frozen=True):
         return f"{where}: {self.rule} {self.severity}: {self.message}. {self.breaks}"
 
 
-class Report:
+class LintReport:
     """Collects findings. The same message under the same rule counts once, where it first occurs."""
 
     def __init__(self, rules: Mapping[str, Rule], own: bool = True) -> None:

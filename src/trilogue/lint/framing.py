@@ -7,7 +7,7 @@ It does not know what the data means.
 
 from __future__ import annotations
 
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import is_json
 from trilogue.sse import SseEvent
 
@@ -18,7 +18,7 @@ _DONE = b"[DONE]"
 class Framer:
     """Splits the bytes of one stream into events, and reports what strict clients do not accept."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: LintReport) -> None:
         self._report = report
         self._rest = b""
         self._skip_lf = False

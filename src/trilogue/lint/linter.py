@@ -12,7 +12,7 @@ from trilogue.errors import UpstreamProtocolError
 from trilogue.jsontext.surrogates import has_lone_surrogates
 from trilogue.jsontext.text import parse
 from trilogue.lint.definition import ExpectedResponse, ProtocolRules
-from trilogue.lint.findings import Finding, Report
+from trilogue.lint.findings import Finding, LintReport
 from trilogue.lint.framing import Framer, is_utf8
 from trilogue.lint.json_values import obj, objects
 from trilogue.lint.registry import REQUEST_RULES, RULES, foreign_names, rules_of
@@ -26,7 +26,7 @@ def lint_response(
     protocol: Protocol | str, body: dict[str, Json], *, request: dict[str, Json] | None = None, own: bool = True
 ) -> list[Finding]:
     """Return all findings of a response that was not streamed."""
-    rules, report = rules_of(protocol), Report(RULES, own)
+    rules, report = rules_of(protocol), LintReport(RULES, own)
     _check_foreign_names(rules, body, report)
     rules.check_body(body, report, _expected(rules, request))
     return report.findings
@@ -34,14 +34,14 @@ def lint_response(
 
 def lint_error(protocol: Protocol | str, body: dict[str, Json], *, own: bool = True) -> list[Finding]:
     """Return all findings of the body of an HTTP error."""
-    report = Report(RULES, own)
+    report = LintReport(RULES, own)
     rules_of(protocol).check_error(body, report)
     return report.findings
 
 
 def lint_request(protocol: Protocol | str, body: dict[str, Json]) -> list[Finding]:
     """Return all findings of a request body."""
-    report = Report(REQUEST_RULES)
+    report = LintReport(REQUEST_RULES)
     rules_of(protocol).check_request(body, report)
     return report.findings
 
@@ -69,7 +69,7 @@ class StreamLinter:
 
     def __init__(self, protocol: Protocol | str, request: dict[str, Json] | None = None, *, own: bool = True) -> None:
         self._rules = rules_of(protocol)
-        self._report = Report(RULES, own)
+        self._report = LintReport(RULES, own)
         self._framer = Framer(self._report)
         self._checker = self._rules.stream_checker(self._report, _expected(self._rules, request))
         self._number = 0
@@ -148,7 +148,7 @@ def _expected(rules: ProtocolRules, request: dict[str, Json] | None) -> Expected
     return rules.expect(request) if isinstance(request, dict) else ExpectedResponse()
 
 
-def _check_foreign_names(rules: ProtocolRules, data: dict[str, Json], report: Report) -> None:
+def _check_foreign_names(rules: ProtocolRules, data: dict[str, Json], report: LintReport) -> None:
     """Report each field name that only another protocol has, in an event or a body but never inside a payload."""
     foreign = foreign_names(rules)
     for path in rules.frames:

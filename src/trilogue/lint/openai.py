@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import obj
 from trilogue.lint.requests import CallMark, Range
 from trilogue.model import Json
@@ -19,7 +19,7 @@ _METADATA_LIMITS = (16, 64, 512)
 """pairs, characters of a key, characters of a value"""
 
 
-def check_error(body: dict[str, Json], report: Report) -> None:
+def check_error(body: dict[str, Json], report: LintReport) -> None:
     """Check the body of an HTTP error."""
     error = body.get("error")
     if not report.check(isinstance(error, dict), "A26", "there is no error object"):
@@ -37,7 +37,7 @@ def error_problems(error: dict[str, Json]) -> list[str]:
     return problems
 
 
-def check_shared_fields(body: dict[str, Json], report: Report) -> None:
+def check_shared_fields(body: dict[str, Json], report: LintReport) -> None:
     """Check the fields of a request that both protocols have."""
     metadata = body.get("metadata")
     pairs, key_limit, value_limit = _METADATA_LIMITS
@@ -52,7 +52,7 @@ def check_shared_fields(body: dict[str, Json], report: Report) -> None:
     report.check(options is None or body.get("stream") is True, "Q15", "stream_options without stream")
 
 
-def check_call_id(call: CallMark, report: Report) -> None:
+def check_call_id(call: CallMark, report: LintReport) -> None:
     """Check the length of a call's id."""
     report.check(0 < len(call.id) <= ID_LIMIT, "Q09", f"{call.path}: the id is empty or longer than {ID_LIMIT}")
 

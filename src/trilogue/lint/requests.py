@@ -12,20 +12,20 @@ from typing import Literal
 
 from msgspec import Struct
 
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, is_number, obj, one_of, text
 from trilogue.model import Json
 
 Range = tuple[float, float]
 
 
-def check_model(body: dict[str, Json], report: Report) -> None:
+def check_model(body: dict[str, Json], report: LintReport) -> None:
     """Check that the request names a model."""
     report.check(bool(text(body.get("model"))), "Q01", "model is missing")
 
 
 def check_fields(
-    body: dict[str, Json], report: Report, *, foreign: frozenset[str], ranges: Mapping[str, Range]
+    body: dict[str, Json], report: LintReport, *, foreign: frozenset[str], ranges: Mapping[str, Range]
 ) -> None:
     """Check that there are no fields of another protocol, and that numbers are in range."""
     for name in sorted(foreign & body.keys()):
@@ -46,7 +46,7 @@ class MessageRules(Struct, frozen=True, kw_only=True):
     may_lack_content: Callable[[dict[str, Json]], bool]
 
 
-def check_messages(value: Json, rules: MessageRules, report: Report) -> list[tuple[str, dict[str, Json]]]:
+def check_messages(value: Json, rules: MessageRules, report: LintReport) -> list[tuple[str, dict[str, Json]]]:
     """Check `messages`, and return those that are objects, each with its path."""
     report.check(isinstance(value, list) and bool(value), "Q02", "messages is missing or empty")
     found = []
@@ -58,7 +58,7 @@ def check_messages(value: Json, rules: MessageRules, report: Report) -> list[tup
     return found
 
 
-def check_message(message: dict[str, Json], path: str, rules: MessageRules, report: Report) -> None:
+def check_message(message: dict[str, Json], path: str, rules: MessageRules, report: LintReport) -> None:
     """Check the role and the content of one message."""
     report.check(one_of(message.get("role"), rules.roles), "Q03", f"{path}.role is not known")
     content = message.get("content")
@@ -78,7 +78,7 @@ class ToolOffer(Struct, frozen=True):
     is_whole: bool
 
 
-def check_tools(offers: Iterable[ToolOffer], legal_name: re.Pattern[str], report: Report) -> set[str]:
+def check_tools(offers: Iterable[ToolOffer], legal_name: re.Pattern[str], report: LintReport) -> set[str]:
     """Check the tool definitions, and return their names."""
     names: set[str] = set()
     for offer in offers:
@@ -102,7 +102,7 @@ class ChoiceForm(Struct, frozen=True, kw_only=True):
     """the model must call some tool"""
 
 
-def check_choice(choice: ChoiceForm, names: set[str] | None, report: Report) -> None:
+def check_choice(choice: ChoiceForm, names: set[str] | None, report: LintReport) -> None:
     """Check the choice against the names of the offered tools; None if the request offers no tools at all."""
     report.check(choice.is_known, "Q12", "tool_choice has no known form")
     if choice.named is not None and names is not None:
@@ -124,7 +124,9 @@ class CallMark(Struct, frozen=True, kw_only=True):
     is_open: bool = False
 
 
-def check_calls(marks: Iterable[CallMark], check_id: Callable[[CallMark, Report], None], report: Report) -> None:
+def check_calls(
+    marks: Iterable[CallMark], check_id: Callable[[CallMark, LintReport], None], report: LintReport
+) -> None:
     """Check that each call has its result, and each result its call, before the conversation continues."""
     waiting: dict[str, CallMark] = {}
     finished: set[str] = set()

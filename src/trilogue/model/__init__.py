@@ -51,7 +51,8 @@ from trilogue.model.events import (
     Sequencer,
 )
 from trilogue.model.failure import Failure, FailureKind
-from trilogue.model.losses import LOSSES, Ledger, Loss, LossRule
+from trilogue.model.loss_header import loss_header_value
+from trilogue.model.losses import LOSSES, Ledger, Loss, LossRule, Severity, Strictness, refuse_losses, refuses
 from trilogue.model.protocol import Protocol, Provenance, Traits, protocol_of
 from trilogue.model.request import (
     NO_SAMPLING,
@@ -138,10 +139,12 @@ __all__ = [
     "SearchHit",
     "SearchResult",
     "Sequencer",
+    "Severity",
     "Source",
     "SourceKind",
     "Stop",
     "StopReason",
+    "Strictness",
     "Text",
     "Thinking",
     "ThinkingMode",
@@ -156,5 +159,8 @@ __all__ = [
     "Usage",
     "UserLocation",
     "events_of",
+    "loss_header_value",
     "protocol_of",
+    "refuse_losses",
+    "refuses",
 ]

@@ -52,6 +52,8 @@ class OpaqueKind(StrEnum):
     """a pointer into a search result"""
     SEARCH = "search"
     """the content of a search result"""
+    SUMMARY = "summary"
+    """a summary of a conversation, which the gateway had a model write"""
     NONE = "none"
     """no opaque value: sealed only to prove that the visible text came through this gateway"""
 

@@ -5,14 +5,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import StrEnum
+
 from msgspec import Struct, field
 
-from trilogue.errors import InternalError, StrictLoss
+from trilogue.errors import ClientError, InternalError, StrictLoss
+
+
+class Severity(StrEnum):
+    """How much a loss matters. Strict mode refuses losses from one of these on."""
+
+    NOTICE = "notice"
+    """a default was filled in, a hint was dropped, or the form changed: the model has the same task"""
+    DEGRADED = "degraded"
+    """a setting, a tool or a part of the conversation arrives in another form or with another effect"""
+    DROPPED = "dropped"
+    """content is missing: of the conversation, of the tools or of the response"""
+
+    @property
+    def rank(self) -> int:
+        """The position in the order from least to most severe."""
+        return _RANKS[self]
+
+
+NOTICE, DEGRADED, DROPPED = Severity
+_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
+
+Strictness = Severity | str | bool | None
+"""What strict mode refuses: losses from this severity on, True for the default (`degraded`), False or None for none."""
 
 
 class LossRule(Struct, frozen=True):
-    """The case that a loss code is for, and what is done instead."""
+    """The case that a loss code is for, how much it matters, and what is done instead."""
 
+    severity: Severity
     when: str
     instead: str
 
@@ -27,19 +54,28 @@ class Loss(Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.code} at {self.path}" + (f" ({self.detail})" if self.detail else "")
 
+    @property
+    def severity(self) -> Severity:
+        """How much the loss matters, from the table of codes."""
+        return LOSSES[self.code].severity
+
 
 LOSSES: dict[str, LossRule] = {
     "model.defaulted": LossRule(
+        DEGRADED,
         "a request names no model, and all aliases, routes and models of the gateway lead to the same one",
         ("that model is used"),
     ),
     "role.developer_merged": LossRule(
-        "a developer message goes to a protocol with a single system role", "sent as system text"
+        NOTICE, "a developer message goes to a protocol with a single system role", "sent as system text"
     ),
     "system.position": LossRule(
-        "a system message in the middle of a conversation goes to a model that accepts none there", "moved to the front"
+        DEGRADED,
+        "a system message in the middle of a conversation goes to a model that accepts none there",
+        "moved to the front",
     ),
     "system.as_user": LossRule(
+        DEGRADED,
         (
             "a request with only system messages, or with one after the last assistant turn, goes to Messages, "
             "which requires a user turn at the end"
@@ -47,153 +83,216 @@ LOSSES: dict[str, LossRule] = {
         "sent as a user turn",
     ),
     "system.billing_block": LossRule(
-        "the billing line in Claude Code's system prompt, if the profile says so", "left out"
+        NOTICE, "the billing line in Claude Code's system prompt, if the profile says so", "left out"
     ),
     "turn.inserted": LossRule(
+        DEGRADED,
         "a conversation that begins with the assistant goes to Messages, which requires a user turn first",
         "a short user turn is added at the front",
     ),
-    "message.name": LossRule("a participant name on a message", "dropped"),
-    "order.flattened": LossRule("text between or after tool calls goes to Chat", "text first, then the calls"),
+    "message.name": LossRule(DEGRADED, "a participant name on a message", "dropped"),
+    "order.flattened": LossRule(
+        DEGRADED, "text between or after tool calls goes to Chat", "text first, then the calls"
+    ),
     "text.blocks_joined": LossRule(
+        NOTICE,
         "several text blocks of a message go to a field that holds one string",
         (
             "joined into one string: directly in responses, with a line break in tool results, with a blank line "
             "elsewhere"
         ),
     ),
-    "phase": LossRule("the mark in Responses that separates commentary from the final response", "dropped"),
+    "phase": LossRule(NOTICE, "the mark in Responses that separates commentary from the final response", "dropped"),
     "media.dropped": LossRule(
+        DROPPED,
         "image, audio or file in an earlier turn or a tool result, for a model that does not accept it",
         ("replaced by a note"),
     ),
-    "image.detail": LossRule("image resolution hint", "dropped"),
+    "image.detail": LossRule(NOTICE, "image resolution hint", "dropped"),
     "document.as_text": LossRule(
-        "plain-text document for a protocol that has no documents", "sent as text with its title"
+        DEGRADED, "plain-text document for a protocol that has no documents", "sent as text with its title"
     ),
-    "search_result.as_text": LossRule("search result supplied by the client", "sent as text with title and source"),
+    "search_result.as_text": LossRule(
+        DEGRADED, "search result supplied by the client", "sent as text with title and source"
+    ),
     "tool.strict_default": LossRule(
-        "Responses tool without `strict`, where strict mode is tried by default", "sent as not strict"
+        NOTICE, "Responses tool without `strict`, where strict mode is tried by default", "sent as not strict"
     ),
     "tool.strict_downgraded": LossRule(
-        "strict schema that the target's strict mode does not support", "sent as not strict"
+        DEGRADED, "strict schema that the target's strict mode does not support", "sent as not strict"
     ),
     "tool.name_mangled": LossRule(
-        "tool name that is too long or has characters that the target does not allow", "changed; restored in responses"
+        NOTICE,
+        "tool name that is too long or has characters that the target does not allow",
+        "changed; restored in responses",
     ),
     "tool.custom_emulated": LossRule(
+        DEGRADED,
         "free-text tool for a protocol that has none",
         ("sent as a function with one string argument; restored in responses"),
     ),
     "tool.namespace_description": LossRule(
-        "description of a namespace of tools", "dropped; names are flattened and restored"
+        DEGRADED, "description of a namespace of tools", "dropped; names are flattened and restored"
     ),
-    "tool.defer_loading": LossRule("deferred tool for a protocol without tool search", "offered from the start"),
-    "tool.timing": LossRule("tool added in the middle of a conversation", "offered from the start"),
-    "tool.option": LossRule("optional tool setting without an equivalent", "dropped"),
+    "tool.defer_loading": LossRule(
+        NOTICE, "deferred tool for a protocol without tool search", "offered from the start"
+    ),
+    "tool.timing": LossRule(NOTICE, "tool added in the middle of a conversation", "offered from the start"),
+    "tool.option": LossRule(DEGRADED, "optional tool setting without an equivalent", "dropped"),
     "tool.builtin_emulated": LossRule(
+        DEGRADED,
         "tool that the protocol defines and the client runs (shell, editor, memory, patch)",
         "sent as a function with the documented fields; calls are restored in responses",
     ),
-    "tool.hosted_dropped": LossRule("hosted tool that the target cannot run", "not offered"),
+    "tool.hosted_dropped": LossRule(DROPPED, "hosted tool that the target cannot run", "not offered"),
     "tool.hosted_replaced": LossRule(
-        "hosted tool with a similar one at the target, such as search for fetch", ("the similar tool is offered")
+        DEGRADED,
+        "hosted tool with a similar one at the target, such as search for fetch",
+        ("the similar tool is offered"),
     ),
-    "tool_search.algorithm": LossRule("tool search that the provider runs", "the target's own search is used"),
-    "tool_choice.allowed_filtered": LossRule("tool choice limited to some tools", "only those tools are offered"),
-    "tool_choice.dropped": LossRule("choice of a tool that was left out", "the model chooses freely"),
+    "tool_search.algorithm": LossRule(
+        DEGRADED, "tool search that the provider runs", "the target's own search is used"
+    ),
+    "tool_choice.allowed_filtered": LossRule(
+        NOTICE, "tool choice limited to some tools", "only those tools are offered"
+    ),
+    "tool_choice.dropped": LossRule(DEGRADED, "choice of a tool that was left out", "the model chooses freely"),
     "thinking.unavailable": LossRule(
-        "thinking requested from a model that does not think", ("the model responds without thinking")
+        DEGRADED, "thinking requested from a model that does not think", ("the model responds without thinking")
     ),
     "thinking.dropped_tools": LossRule(
-        "thinking together with tools, for a model that accepts only one of them", "thinking off"
+        DEGRADED, "thinking together with tools, for a model that accepts only one of them", "thinking off"
     ),
-    "thinking.dropped_forced_tool": LossRule("thinking together with a forced tool choice", "thinking off"),
+    "thinking.dropped_forced_tool": LossRule(DEGRADED, "thinking together with a forced tool choice", "thinking off"),
     "arguments.invalid_json": LossRule(
+        DEGRADED,
         "tool arguments that are not a JSON object",
         "the text inside an object; in a stream that began as an object, an error at its end",
     ),
-    "tool_result.synthetic": LossRule("history repair: a tool call without a result", "an error result is added"),
-    "tool_result.orphan_dropped": LossRule("history repair: a tool result without a call", "dropped"),
-    "tool_result.part": LossRule("part of a tool result without an equivalent", "sent as text"),
+    "tool_result.synthetic": LossRule(
+        DEGRADED, "history repair: a tool call without a result", "an error result is added"
+    ),
+    "tool_result.orphan_dropped": LossRule(DROPPED, "history repair: a tool result without a call", "dropped"),
+    "tool_result.part": LossRule(DEGRADED, "part of a tool result without an equivalent", "sent as text"),
     "tool_result.media_moved": LossRule(
-        "image or file in a tool result goes to Chat", "sent in a user message after the results"
+        DEGRADED, "image or file in a tool result goes to Chat", "sent in a user message after the results"
     ),
-    "tool_result.is_error": LossRule("error flag of a tool result", "added to the text"),
-    "effort.none": LossRule("no reasoning, for a model that always reasons", "the lowest effort"),
-    "effort.minimal": LossRule("minimal effort", "low effort"),
-    "effort.clamped": LossRule("effort level the model does not have", "the nearest one"),
-    "thinking.budget": LossRule("token budget for thinking", "the nearest effort level"),
-    "thinking.no_room": LossRule("too few output tokens for thinking", "thinking off"),
+    "tool_result.is_error": LossRule(NOTICE, "error flag of a tool result", "added to the text"),
+    "effort.none": LossRule(DEGRADED, "no reasoning, for a model that always reasons", "the lowest effort"),
+    "effort.minimal": LossRule(DEGRADED, "minimal effort", "low effort"),
+    "effort.clamped": LossRule(DEGRADED, "effort level the model does not have", "the nearest one"),
+    "thinking.budget": LossRule(DEGRADED, "token budget for thinking", "the nearest effort level"),
+    "thinking.no_room": LossRule(DEGRADED, "too few output tokens for thinking", "thinking off"),
     "thinking.replay_missing": LossRule(
-        "earlier thinking that must be sent back is missing", "thinking off for this request"
+        DEGRADED, "earlier thinking that must be sent back is missing", "thinking off for this request"
     ),
-    "thinking.mode": LossRule("thinking mode without an equivalent", "the target's default"),
-    "reasoning.nonstandard": LossRule("reasoning goes to a Chat client", "sent in `reasoning_content`"),
-    "reasoning.foreign_dropped": LossRule("reasoning of another provider, model or account", "dropped"),
-    "reasoning.context": LossRule("how much earlier reasoning to use", "dropped"),
-    "reasoning.visibility": LossRule("how much reasoning to show", "the nearest setting"),
-    "verbosity": LossRule("verbosity hint", "dropped"),
-    "web_search.params": LossRule("web search setting without an equivalent", "dropped"),
+    "thinking.mode": LossRule(DEGRADED, "thinking mode without an equivalent", "the target's default"),
+    "reasoning.nonstandard": LossRule(NOTICE, "reasoning goes to a Chat client", "sent in `reasoning_content`"),
+    "reasoning.foreign_dropped": LossRule(DROPPED, "reasoning of another provider, model or account", "dropped"),
+    "reasoning.unread": LossRule(
+        DROPPED,
+        "reasoning that the gateway keeps for a client that cannot send it back, while the store does not respond",
+        "left out; the model thinks again",
+    ),
+    "reasoning.context": LossRule(NOTICE, "how much earlier reasoning to use", "dropped"),
+    "reasoning.visibility": LossRule(DEGRADED, "how much reasoning to show", "the nearest setting"),
+    "verbosity": LossRule(NOTICE, "verbosity hint", "dropped"),
+    "web_search.params": LossRule(DEGRADED, "web search setting without an equivalent", "dropped"),
     "web_search.replay": LossRule(
-        "search results in the history without the provider's encrypted token", "sent as a list of links"
+        DEGRADED, "search results in the history without the provider's encrypted token", "sent as a list of links"
     ),
-    "code_exec.container": LossRule("container of a code execution, with its files", "a new container"),
-    "hosted.history_as_text": LossRule("hosted tool call in the history", "replaced by a short note"),
-    "hosted.result_dropped": LossRule("output of a hosted tool without an equivalent", "dropped"),
-    "stop.pause_turn": LossRule("the provider paused a long turn", "reported as complete"),
-    "citation.source_span": LossRule("the quoted source text of a citation", "only the link and its position are kept"),
-    "citation.span": LossRule("which part of the text a citation is for", ("the citation applies to the whole text")),
-    "citation.document": LossRule("citation into a document", "dropped"),
-    "citation.dropped": LossRule("citation in the history", "dropped"),
+    "code_exec.container": LossRule(DEGRADED, "container of a code execution, with its files", "a new container"),
+    "hosted.history_as_text": LossRule(DEGRADED, "hosted tool call in the history", "replaced by a short note"),
+    "hosted.result_dropped": LossRule(DROPPED, "output of a hosted tool without an equivalent", "dropped"),
+    "stop.pause_turn": LossRule(
+        DEGRADED,
+        "the provider paused a long turn",
+        (
+            "the gateway continues it; one that it has continued `server.max_continuations` times is reported as cut "
+            "short. The library reports it as complete"
+        ),
+    ),
+    "citation.source_span": LossRule(
+        DROPPED, "the quoted source text of a citation", "only the link and its position are kept"
+    ),
+    "citation.span": LossRule(
+        DEGRADED, "which part of the text a citation is for", ("the citation applies to the whole text")
+    ),
+    "citation.document": LossRule(DROPPED, "citation into a document", "dropped"),
+    "citation.dropped": LossRule(DROPPED, "citation in the history", "dropped"),
     "schema.transformed": LossRule(
+        DEGRADED,
         "schema of a tool or an output that uses what the target does not support",
         "objects are closed, limits move to descriptions, alternatives at the top level are merged",
     ),
-    "format.schema_in_words": LossRule("output schema for a model that accepts none", "requested in the prompt"),
+    "format.schema_in_words": LossRule(
+        DEGRADED, "output schema for a model that accepts none", "requested in the prompt"
+    ),
     "format.json_word": LossRule(
+        DEGRADED,
         "JSON output mode for an API that requires the word JSON in the conversation",
         ("a prompt that asks for JSON is added"),
     ),
-    "format.json_object": LossRule("JSON output mode without a schema", "requested in the prompt"),
-    "format.details": LossRule("name, description or strictness of an output schema", "dropped"),
-    "max_tokens.defaulted": LossRule("no output limit, for a target that requires one", "the model's default limit"),
-    "max_tokens.raised": LossRule("output limit below the target's minimum", "raised to the minimum"),
-    "max_tokens.lowered": LossRule("output limit above the model's maximum", "lowered to the model's maximum"),
-    "temperature.clamped": LossRule("temperature outside the target's range", "the nearest value in range"),
-    "sampling.dropped": LossRule("sampling parameter that the model no longer accepts", "dropped"),
-    "param.dropped": LossRule("request parameter with no equivalent", "dropped"),
+    "format.json_object": LossRule(DEGRADED, "JSON output mode without a schema", "requested in the prompt"),
+    "format.details": LossRule(NOTICE, "name, description or strictness of an output schema", "dropped"),
+    "max_tokens.defaulted": LossRule(
+        NOTICE, "no output limit, for a target that requires one", "the model's default limit"
+    ),
+    "max_tokens.raised": LossRule(DEGRADED, "output limit below the target's minimum", "raised to the minimum"),
+    "max_tokens.lowered": LossRule(
+        DEGRADED, "output limit above the model's maximum", "lowered to the model's maximum"
+    ),
+    "temperature.clamped": LossRule(DEGRADED, "temperature outside the target's range", "the nearest value in range"),
+    "sampling.dropped": LossRule(DEGRADED, "sampling parameter that the model no longer accepts", "dropped"),
+    "param.dropped": LossRule(DEGRADED, "request parameter with no equivalent", "dropped"),
     "param.refused": LossRule(
+        DEGRADED,
         "parameter that the upstream refused for this model, by its name in the request that was sent",
         "left out, or replaced by the nearest accepted value",
     ),
-    "stop.emulated": LossRule("stop sequences for a protocol that has none", "Trilogue cuts the response"),
-    "stop.which": LossRule("which stop sequence ended the response", "reported as a natural end"),
-    "stop.detail": LossRule("detailed stop reason that only one protocol has", "the nearest stop reason"),
-    "cache.ttl": LossRule("cache lifetime the target does not have", "the nearest one"),
-    "cache.mark": LossRule("cache mark in a place where the target accepts none", "dropped"),
-    "cache.tool_mark": LossRule("cache mark on a tool", "dropped"),
-    "cache.key": LossRule("cache key", "used for routing only"),
-    "cache.key_hashed": LossRule("cache key longer than the target allows", "replaced by its hash"),
-    "cache.options": LossRule("cache settings", "dropped"),
-    "tier": LossRule("service tier the target does not have", "the nearest one"),
-    "user.hashed": LossRule("end-user id longer than the target allows", "replaced by its hash"),
-    "metadata.kept": LossRule("key-value metadata for a target that has none", "kept and echoed, not sent"),
-    "refusal.category": LossRule("the category of a classifier's refusal", "dropped"),
-    "logprobs.dropped": LossRule("token probabilities", "dropped"),
-    "audio.dropped": LossRule("audio in a response", "the transcript is kept"),
-    "choices.dropped": LossRule("more than one choice in a response", "only the first is kept"),
-    "native.dropped": LossRule("block or item that only its own protocol has", "dropped"),
-    "usage.cache_ttl": LossRule("cache writes by lifetime", "only the sum is kept"),
-    "usage.estimated": LossRule("a response without usage", "an estimate"),
+    "stop.emulated": LossRule(NOTICE, "stop sequences for a protocol that has none", "Trilogue cuts the response"),
+    "stop.which": LossRule(DEGRADED, "which stop sequence ended the response", "reported as a natural end"),
+    "stop.detail": LossRule(NOTICE, "detailed stop reason that only one protocol has", "the nearest stop reason"),
+    "cache.ttl": LossRule(NOTICE, "cache lifetime the target does not have", "the nearest one"),
+    "cache.mark": LossRule(NOTICE, "cache mark in a place where the target accepts none", "dropped"),
+    "cache.tool_mark": LossRule(NOTICE, "cache mark on a tool", "dropped"),
+    "cache.key": LossRule(NOTICE, "cache key", "used for routing only"),
+    "cache.key_hashed": LossRule(NOTICE, "cache key longer than the target allows", "replaced by its hash"),
+    "cache.options": LossRule(NOTICE, "cache settings", "dropped"),
+    "tier": LossRule(DEGRADED, "service tier the target does not have", "the nearest one"),
+    "user.hashed": LossRule(NOTICE, "end-user id longer than the target allows", "replaced by its hash"),
+    "metadata.kept": LossRule(NOTICE, "key-value metadata for a target that has none", "kept and echoed, not sent"),
+    "refusal.category": LossRule(DEGRADED, "the category of a classifier's refusal", "dropped"),
+    "logprobs.dropped": LossRule(DROPPED, "token probabilities", "dropped"),
+    "audio.dropped": LossRule(DROPPED, "audio in a response", "the transcript is kept"),
+    "choices.dropped": LossRule(DROPPED, "more than one choice in a response", "only the first is kept"),
+    "native.dropped": LossRule(DROPPED, "block or item that only its own protocol has", "dropped"),
+    "usage.cache_ttl": LossRule(NOTICE, "cache writes by lifetime", "only the sum is kept"),
+    "usage.estimated": LossRule(DEGRADED, "a response without usage", "an estimate"),
     "usage.inconsistent": LossRule(
+        NOTICE,
         "contradictory usage figures: more cached than input tokens, or more reasoning than output tokens",
         "the part is reduced to the total",
     ),
-    "usage.detail": LossRule("usage figure with no equivalent", "dropped"),
-    "count.estimated": LossRule("token count from an upstream that cannot count", "an estimate"),
-    "resp.meta": LossRule("field of the response with no equivalent", "dropped"),
-    "store.ignored": LossRule("a request to store the response at the provider", "not stored; the response says so"),
+    "usage.detail": LossRule(NOTICE, "usage figure with no equivalent", "dropped"),
+    "compaction.model": LossRule(
+        DEGRADED,
+        "a compaction is asked of an upstream that has none, and `compaction: model` is set on its provider",
+        "the model writes a summary, in one request",
+    ),
+    "count.estimated": LossRule(DEGRADED, "token count from an upstream that cannot count", "an estimate"),
+    "resp.meta": LossRule(NOTICE, "field of the response with no equivalent", "dropped"),
+    "policy.reasoning": LossRule(
+        DROPPED,
+        "a policy changed or removed reasoning that carries a signature or encrypted reasoning",
+        "sent without the signature, or not sent; it cannot be sent back to its provider",
+    ),
+    "policy.annotations": LossRule(
+        NOTICE, "citations or token probabilities of a text that a policy changed", "dropped"
+    ),
+    "store.ignored": LossRule(
+        DEGRADED, "a request to store the response at the provider", "not stored; the response says so"
+    ),
 }
 
 
@@ -228,7 +327,30 @@ class Ledger(Struct, eq=False):
         paths.add(path)
         self.losses.append(Loss(code, path, detail))
 
-    def refuse_if_any(self) -> None:
-        """Raise `StrictLoss` if any loss was recorded, for requests in strict mode."""
+    def refuse_if_any(self, strict: Strictness = DEGRADED) -> None:
+        """Raise `StrictLoss` if a loss was recorded that strict mode refuses: see `refuse_losses`."""
         if self.losses:
-            raise StrictLoss(tuple(self.losses))
+            refuse_losses(self.losses, strict)
+
+
+def refuse_losses(losses: Iterable[Loss], strict: Strictness) -> None:
+    """Raise `StrictLoss` with all losses of the given severity or a higher one, if there are any."""
+    refused = tuple(loss for loss in losses if refuses(strict, loss.code))
+    if refused:
+        raise StrictLoss(refused)
+
+
+def refuses(strict: Strictness, code: str) -> bool:
+    """Return whether strict mode refuses losses with this code. Raises `ClientError` for an unknown severity."""
+    if not strict:
+        return False
+    least = DEGRADED if strict is True else _severity(strict)
+    return LOSSES[code].severity.rank >= least.rank
+
+
+def _severity(name: str) -> Severity:
+    try:
+        return Severity(name)
+    except ValueError:
+        names = ", ".join(Severity)
+        raise ClientError(f"there is no severity {name!r}: they are {names}", code="unknown_severity") from None

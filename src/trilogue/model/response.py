@@ -73,6 +73,12 @@ class Usage(Struct, frozen=True, kw_only=True):
         """The number of all input tokens, cached or not."""
         return self.fresh + (self.cache_read or 0) + (self.cache_write or 0)
 
+    def plus(self, earlier: Usage) -> Usage:
+        """Return the sum with the usage of an earlier part of the same response."""
+        counts = {name: _plus(getattr(self, name), getattr(earlier, name)) for name in _COUNTS}
+        flags = {name: getattr(self, name) or getattr(earlier, name) for name in ("estimated", "inconsistent")}
+        return replace(self, **counts, **flags)
+
     def fitted(self) -> Usage:
         """Return usage in which no part is larger than its total, marked as `inconsistent` if it was changed.
 
@@ -93,6 +99,13 @@ class Usage(Struct, frozen=True, kw_only=True):
             reasoning=None if self.reasoning is None else min(reasoning, self.output),
             inconsistent=True,
         )
+
+
+_COUNTS = ("fresh", "cache_read", "cache_write", "cache_write_long", "output", "reasoning", "searches", "fetches")
+
+
+def _plus(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)
 
 
 class Response(Struct, frozen=True, kw_only=True):

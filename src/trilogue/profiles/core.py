@@ -81,6 +81,15 @@ ROWS = (
         example="some-model",
     ),
     ProfileRow(
+        vendors=f"azure {_OTHERS}",
+        protocols="responses",
+        models=_ALL,
+        takes={"compacts": False},
+        what="conversations cannot be compacted: only OpenAI's own API is known to do that",
+        sure="choice",
+        example="some-model",
+    ),
+    ProfileRow(
         vendors=f"openai azure {_OTHERS}".replace("anthropic ", ""),
         protocols="messages",
         models=_ALL,

@@ -24,7 +24,8 @@ from trilogue.model import (
     protocol_of,
 )
 from trilogue.profiles import Profile, profile_for, vendor_named
-from trilogue.protocols.content.sealed import Cleaning, may_hold_sealed, unchanged
+from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.content.sealed import Cleaning, may_hold_sealed, no_calls, unchanged
 from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fields.extras import FieldPolicies
 from trilogue.protocols.stream.decoder import StreamDecoder
@@ -117,6 +118,8 @@ class Codec(Struct, frozen=True, kw_only=True):
     """policies for extras of responses that go to another protocol; other extras are declared as resp.meta"""
     may_hold_sealed: Callable[[bytes, bool], bool] = may_hold_sealed
     """returns whether a request may have something that `without_sealed` removes; cheaper than parsing the body"""
+    unsealed_calls: Callable[[bytes], list[str]] = no_calls
+    """returns the ids of tool calls for which the client may not have sent all reasoning back"""
     without_sealed: Callable[[dict[str, Json], Cleaning], dict[str, Json]] = unchanged
     """removes what the gateway made of other protocols' reasoning from a request that stays in this protocol"""
     required_fields: frozenset[str] = frozenset()
@@ -145,5 +148,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     """whether clients run tools that the protocol defines, whose calls have forms of their own"""
     reasoning_summaries: bool = False
     """whether clients can get raw reasoning as a summary, if the model's profile says so"""
+    pauses: PauseForm | None = None
+    """how servers pause long turns; None: the protocol has no such thing, and its clients cannot continue one"""
     keeps_text: bool = False
     """whether the stream decoder keeps the whole text, so that its length must be limited in pass-through as well"""

@@ -115,6 +115,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """request fields that refer to what the upstream stored of earlier requests"""
     continues: bool = False
     """whether a client can continue a response by its id, at the account that it came from"""
+    compaction: str = ""
+    """where conversations are compacted; empty if the protocol has no such thing"""
+    websocket: bool = False
+    """whether clients may send their requests as messages over a WebSocket on the same path"""
+    conversations: str = ""
+    """where stored conversations are, for clients that can continue them; empty if the protocol has none"""
     terminal: bytes = b""
     """the last event of a stream, which clients wait for and some servers leave out"""
     is_event: Callable[[Wire], bool] = _never

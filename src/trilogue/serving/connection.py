@@ -22,6 +22,7 @@ from trilogue.serving.request import (
     MAX_HEAD_BYTES,
     TOO_LARGE,
     TOO_SLOW,
+    ClientGone,
     HeadReader,
     HttpRequest,
     Inbound,
@@ -31,6 +32,7 @@ from trilogue.serving.request import (
 )
 from trilogue.serving.responder import Responder, response_head
 from trilogue.serving.silent_client import HAS_TCP_INFO, SilentClient, has_reset
+from trilogue.serving.websocket import SocketLimits, WebSocket, accepting_headers, offers_websocket
 
 HEAD_SECONDS = 10.0
 IDLE_SECONDS = 75.0
@@ -53,13 +55,16 @@ Refusal = Callable[[Problem, str], tuple[list[tuple[bytes, bytes]], bytes]]
 
 
 class ClientConnection(asyncio.Protocol):
-    """One connection. It is in `connections` while it is open, and shares `known` with them, unless that is None."""
+    """One connection. It is in `connections` while it is open, and shares `known` with them, unless that is None.
+
+    When a request has become a WebSocket, a `WebSocket` takes its place.
+    """
 
     def __init__(
         self,
         app: App,
         refusal: Refusal,
-        connections: set[ClientConnection],
+        connections: set[ClientConnection | WebSocket],
         known: KnownHeads | None,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -84,6 +89,8 @@ class ClientConnection(asyncio.Protocol):
         """the body that is being parsed"""
         self._responder: Responder | None = None
         self._reading = True
+        self._early = b""
+        """what the client sent after a request that offers a WebSocket"""
         self._timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
@@ -105,18 +112,22 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release everything that waits for the client, and let the application know."""
-        # The parser refers to us: break the cycle, so that the garbage collector has nothing to do.
-        del self._parser
-        self._connections.discard(self)
-        self._stop_timer()
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        self._detach()
         # Wake up what waits for the client, but do not let the upstream send more for it.
         self.on_flow = _ignore
         self.resume_writing()
         self._patience.stop()
         if self._request is not None and self._responder is not None:
             self._request.lost()
+
+    def _detach(self) -> None:
+        """Release what this connection uses."""
+        # The parser refers to us: break the cycle, so that the garbage collector has nothing to do.
+        del self._parser
+        self._connections.discard(self)
+        self._stop_timer()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes of the client. A complete request with known headers skips the parser."""
@@ -192,7 +203,8 @@ class ClientConnection(asyncio.Protocol):
         version, method = parser.get_http_version(), parser.get_method().decode("ascii")
         head = reader.complete(method, version)
         reader.closed = True
-        if parser.should_upgrade() and is_framed(head.headers):
+        upgrades = parser.should_upgrade()
+        if upgrades and is_framed(head.headers):
             return
         self._inbound = Inbound.BODY
         # HTTP/1.0 has no way to keep a connection open that all of its clients understand.
@@ -200,9 +212,10 @@ class ClientConnection(asyncio.Protocol):
         if self._known is not None and self._key is not None and version == "1.1" and self.keep_alive:
             self._known.keep(self._key, head)
         self._upload = Upload(self._body_is_wanted)
-        self._start(
-            HttpRequest(head, self._upload), Responder(self, chunked=version == "1.1", bodiless=method == "HEAD")
-        )
+        responder = Responder(self, chunked=version == "1.1", bodiless=method == "HEAD")
+        if upgrades and version == "1.1" and offers_websocket(head):
+            responder.upgrade = self._upgrade
+        self._start(HttpRequest(head, self._upload), responder)
 
     def on_body(self, body: bytes) -> None:
         """Add a part of the body, without its framing."""
@@ -283,6 +296,21 @@ class ClientConnection(asyncio.Protocol):
                 self._responder = None
                 self._transport.abort()
 
+    def _upgrade(self, limits: SocketLimits) -> WebSocket:
+        """Accept the WebSocket that the current request offers. From now on, the connection belongs to it."""
+        transport, request, responder = self._transport, self._request, self._responder
+        if request is None or responder is None or transport.is_closing():
+            raise ClientGone
+        self._responder = None
+        self._detach()
+        self._patience.stop()
+        websocket = WebSocket(transport, self._connections, limits, self._loop)
+        response = responder.switch(accepting_headers(request.headers))
+        websocket.begin(response, self._early, paused=self.paused, leaving=self._leaving)
+        if not self._reading:
+            transport.resume_reading()
+        return websocket
+
     def _next(self) -> None:
         """Wait for the next request, or close."""
         self._request = None
@@ -307,7 +335,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _close_silent(self) -> None:
         """Close a connection that has no request after its last chance to send one."""
-        if self._responder is None and not self._transport.is_closing():
+        if self._responder is None and self in self._connections and not self._transport.is_closing():
             self._close()
 
     def _close(self) -> None:
@@ -329,6 +357,11 @@ class ClientConnection(asyncio.Protocol):
         except HttpParserUpgrade as upgrade:
             if self._inbound is Inbound.HEAD:
                 self._decline_upgrade(data[upgrade.args[0] :])
+            elif self._responder is not None and self._responder.upgrade is not None:
+                # What follows is not HTTP if the application accepts.
+                self._early = data[upgrade.args[0] :]
+                self._reading = False
+                self._transport.pause_reading()
         except HttpParserError:
             self._give_up()
 

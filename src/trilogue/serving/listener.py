@@ -12,6 +12,7 @@ from contextlib import suppress
 from trilogue.fast_paths import FAST_PATHS
 from trilogue.serving.connection import App, ClientConnection, Refusal
 from trilogue.serving.known_heads import KnownHeads
+from trilogue.serving.websocket import WebSocket
 
 BACKLOG = 2048
 LOOK_SECONDS = 0.02
@@ -23,7 +24,7 @@ class Listener:
     def __init__(self, app: App, refusal: Refusal) -> None:
         self._app = app
         self._refusal = refusal
-        self._connections: set[ClientConnection] = set()
+        self._connections: set[ClientConnection | WebSocket] = set()
         self._known = KnownHeads() if FAST_PATHS.on else None
         self._server: asyncio.Server | None = None
         self._sock: socket.socket | None = None

@@ -287,7 +287,7 @@ class HttpRequest:
         return self.head.query
 
     async def body(self, limit: int) -> bytes:
-        """Return the complete body; can be called once.
+        """Return the complete body; can be called once, and again after `replace_body`.
 
         Raises `BodyTooLarge` as soon as it is clear that it has more than `limit` bytes.
         """
@@ -303,6 +303,10 @@ class HttpRequest:
             raise BodyTooLarge
         self._body = b""
         return body
+
+    def replace_body(self, body: bytes) -> None:
+        """Make this the body that the next call of `body` returns."""
+        self._body = body
 
     def lost(self) -> None:
         """Let the body and the application know that the client has disconnected."""

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Protocol
 
 from trilogue.errors import InternalError
+from trilogue.serving.websocket import Upgrade
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -92,6 +93,7 @@ class Responder:
         "since",
         "started",
         "status",
+        "upgrade",
     )
 
     def __init__(self, line: ClientLink, *, chunked: bool, bodiless: bool) -> None:
@@ -105,6 +107,8 @@ class Responder:
         self.started = False
         self.ended = False
         self.status = 0
+        self.upgrade: Upgrade | None = None
+        """accepts the client's offer of a WebSocket, if it made one; this takes the place of a response"""
         self.on_head: Callable[[int, Headers], None] | None = None
         """is called with the status and headers of the response, for an observer"""
         self.on_body: Callable[[bytes, float], None] | None = None
@@ -179,6 +183,14 @@ class Responder:
             self.on_body(body, time.monotonic())
         self._line.put(self._head if self._bodiless else self._head + body)
         self._line.response_ended()
+
+    def switch(self, headers: Headers) -> bytes:
+        """End the response with a change of the protocol, and return its bytes."""
+        # Also while the gateway drains: this connection must not be announced as one that closes.
+        self.chunked, self._line.keep_alive = False, True
+        self._begin(HTTPStatus.SWITCHING_PROTOCOLS, headers)
+        self.ended = True
+        return self._head
 
     def _begin(self, status: int, headers: Headers) -> None:
         self.started = True

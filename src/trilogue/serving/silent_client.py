@@ -29,7 +29,7 @@ class SilentClient:
     def watch(self, transport: asyncio.Transport, seconds: float) -> None:
         """Abort the connection unless the client acknowledges some bytes within this many seconds, again and again."""
         if self._timer is None:
-            self._acknowledged = _acknowledged(transport)
+            self._acknowledged = acknowledged(transport)
             self._timer = self._loop.call_later(seconds, self._look, transport, seconds)
 
     def stop(self) -> None:
@@ -40,7 +40,7 @@ class SilentClient:
 
     def _look(self, transport: asyncio.Transport, seconds: float) -> None:
         self._timer = None
-        if _acknowledged(transport) > self._acknowledged:
+        if acknowledged(transport) > self._acknowledged:
             self.watch(transport, seconds)
         else:
             transport.abort()
@@ -51,7 +51,7 @@ def has_reset(transport: asyncio.Transport) -> bool:
     return _info(transport)[0] == _TCP_CLOSE
 
 
-def _acknowledged(transport: asyncio.Transport) -> int:
+def acknowledged(transport: asyncio.Transport) -> int:
     """Return how many bytes the client has acknowledged; 0 where the system does not say."""
     try:
         return int.from_bytes(_info(transport)[_ACKED], sys.byteorder) if HAS_TCP_INFO else 0

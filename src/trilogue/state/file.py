@@ -104,6 +104,18 @@ class FileStore(Store):
         """Return whether there is a file, without creating it."""
         return self.path.exists()
 
+    def copy_to(self, path: Path) -> None:
+        """Copy all records to a new file. Does nothing if that is not possible, as with a damaged file."""
+        unfinished = path.with_suffix(".copy")
+        try:
+            os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+            # Not a copy of the bytes: another process may be writing.
+            with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(unfinished)) as target:
+                source.backup(target)
+            unfinished.replace(path)
+        except FAILURES:
+            unfinished.unlink(missing_ok=True)
+
     def inode(self) -> int | None:
         """Return what differs between one file of this name and another; None if there is no file."""
         try:

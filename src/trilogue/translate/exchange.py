@@ -21,7 +21,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     `client`: the client's protocol. `body`: its unchanged request. `model`: the client's name for the model. `calls`:
     the ids of the tool calls in its history. `stop`: stop sequences that the upstream does not have, and at which the
     gateway cuts. `builtins`: functions that replace tools of the client's protocol. `parsed`: the body was JSON text,
-    not a parsed object.
+    not a parsed object. `keeps`: the reasoning of the response is kept for the next request.
     """
 
     client: Protocol
@@ -34,6 +34,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     builtins: Builtins = NO_BUILTINS
     sealer: Sealer
     parsed: bool = False
+    keeps: bool = False
     tokens: int | None = None
     """the estimated tokens of a large request, counted while it is parsed, which happens off the event loop"""
 

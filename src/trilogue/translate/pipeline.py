@@ -1,7 +1,7 @@
 """The steps that the events of a response go through between decoder and encoder.
 
 expand pseudo-calls → restore tool names → give calls unique ids → turn calls of built-in tools into items
-→ take <think> out of the text → seal opaque values → show raw reasoning as a summary
+→ take <think> out of the text → seal opaque values → collect reasoning to be kept → show raw reasoning as a summary
 → put results of hosted tools after their calls → put blocks in sequence → add a text if there is only an image
 → cut at stop sequences
 
@@ -30,6 +30,7 @@ from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.images import ImageStage
 from trilogue.translate.content.stop_sequences import StopStage
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
+from trilogue.translate.reasoning.kept import KeepStage, KeptReasoning
 from trilogue.translate.reasoning.provenance import ResponseSealer, SealStage
 from trilogue.translate.reasoning.stages import SummaryStage, ThinkStage
 from trilogue.translate.tools.calls import FreshIdStage, ParallelStage
@@ -56,8 +57,9 @@ class Pipeline:
         self._taken = exchange.calls if exchange else NO_CALLS
         self._sequencer = Sequencer()
         self._stop = StopStage(exchange.stop) if exchange and exchange.stop else None
-        self.sums_up = False
-        """whether a step turns raw reasoning into summaries"""
+        self.takes_reasoning = False
+        """whether a step needs every piece of reasoning"""
+        self._keep: KeepStage | None = None
         if source is not target:
             closer = ResponseSealer(
                 exchange.sealer if exchange else default_sealer(),
@@ -69,9 +71,13 @@ class Pipeline:
                 before.append(ThinkStage())
             # Sealing needs the raw marks, so it comes before raw reasoning becomes a summary.
             before.append(SealStage(closer, CODECS[source].response_policies, ledger))
+            if exchange and exchange.keeps:
+                self._keep = KeepStage()
+                before.append(self._keep)
             if profile and profile.raw_as_summary and client.reasoning_summaries:
-                self.sums_up = True
+                self.takes_reasoning = True
                 before.append(SummaryStage(closer))
+        self.takes_reasoning = self.takes_reasoning or self._keep is not None
         self._images = ImageStage() if source is not target else None
         self._before = before
         self._has_fast_path = FAST_PATHS.on
@@ -79,6 +85,11 @@ class Pipeline:
         """the index of the open text or reasoning block whose further text no step changes, or -1"""
         self.steady = -1
         """the index of the open block whose last text no step changed, so that none will change the next; or -1"""
+
+    @property
+    def kept(self) -> KeptReasoning | None:
+        """The reasoning that has to be kept for the next request, if the exchange asks for that."""
+        return None if self._keep is None else self._keep.kept
 
     def __call__(self, events: list[Event]) -> list[Event]:
         # Most responses have no calls, so the steps for calls are not built in advance.

@@ -1,7 +1,7 @@
 """Translation of requests from any protocol to any other.
 
-decode → offer built-in tools as functions → repair → open sealed values → remove what only the source has
-→ make tool names legal → separate calls with the same id → encode
+decode → offer built-in tools as functions → repair → put kept reasoning back → open sealed values
+→ remove what only the source has → make tool names legal → separate calls with the same id → encode
 
 A request whose source and target have the same protocol is not translated: the body stays unchanged, except for the
 model's name and for sealed values, which mean nothing there.
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.jsontext.text import LARGE_BYTES, SUSPECT, blame, parse_request
-from trilogue.model import Json, Ledger, Loss, Protocol, Request, protocol_of
+from trilogue.model import Json, Ledger, Loss, Protocol, Request, Strictness, protocol_of
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.fit import emulated_stops, fit_request
@@ -24,6 +24,7 @@ from trilogue.translate.content.history import PROMPTS, History, is_plain, trail
 from trilogue.translate.content.repair import refuse_broken_history, repair_history
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
+from trilogue.translate.reasoning.kept import Recall, put_back
 from trilogue.translate.reasoning.provenance import RequestOpener
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.reasoning.unseal import without_sealed
@@ -41,23 +42,49 @@ class RequestTranslation(Struct, frozen=True):
     exchange: Exchange
 
 
+class RequestOptions(Struct, frozen=True, kw_only=True):
+    """How a request is translated; see `translate_request`.
+
+    `recall`: what earlier translations have `kept`, which is put back where the client has left it out. If it is given,
+    the translation of the response says what must be kept of it. A request that stays in its protocol needs none.
+    """
+
+    strict: Strictness = False
+    repair: bool = False
+    sealer: Sealer | None = None
+    recall: Recall | None = None
+
+
 def translate_request(
     body: dict[str, Json] | bytes | str,
     *,
     source: Protocol | str,
     target: Protocol | Target | str,
-    strict: bool = False,
+    strict: Strictness = False,
     repair: bool = False,
     sealer: Sealer | None = None,
 ) -> RequestTranslation:
     """Translate a request body.
 
     `target`: the upstream's protocol, or a `Target` with its model, provider, account and profile. `strict`: raise
-    `StrictLoss` if anything would be lost. `repair`: repair a history with tool calls that have no results.
+    `StrictLoss` for losses from this severity on, or from `degraded` on if it is True. `repair`: repair a
+    history with tool calls that have no results.
 
     Raises `BadRequest` for a request that is not valid in its own protocol, and `Unsupported` for a feature without a
     sensible equivalent in the target's protocol.
     """
+    options = RequestOptions(strict=strict, repair=repair, sealer=sealer)
+    return translate_request_with(body, source, target, options)
+
+
+def translate_request_with(
+    body: dict[str, Json] | bytes | str,
+    source: Protocol | str,
+    target: Protocol | Target | str,
+    options: RequestOptions,
+) -> RequestTranslation:
+    """Translate a request body with more options than `translate_request` has, which says what is raised."""
+    sealer, repair = options.sealer, options.repair
     # The gateway passes a `Protocol` with every request; only callers of the library pass names.
     if type(source) is not Protocol:
         source = protocol_of(source)
@@ -72,6 +99,8 @@ def translate_request(
             wire, translated = _same_protocol(wire, request, where, ledger, sealer, repair)
         else:
             request, builtins = _prepared(request, where, ledger, repair)
+            if options.recall:
+                request = put_back(request, options.recall)
             request, names, calls = _adapt(request, where, used_sealer, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
             if request.sampling.stop:
@@ -80,8 +109,8 @@ def translate_request(
     except SUSPECT:
         blame(wire, BadRequest)
         raise
-    if strict:
-        ledger.refuse_if_any()
+    if options.strict:
+        ledger.refuse_if_any(options.strict)
     exchange = Exchange(
         client=source,
         target=where,
@@ -93,6 +122,7 @@ def translate_request(
         builtins=builtins,
         sealer=used_sealer,
         parsed=wire is not body,
+        keeps=options.recall is not None,
         # Estimating a large body takes milliseconds, so do it here, off the event loop.
         tokens=estimate(wire) if isinstance(body, bytes) and len(body) > LARGE_BYTES else None,
     )
@@ -124,7 +154,7 @@ def _same_protocol(
 ) -> tuple[dict[str, Json], dict[str, Json]]:
     """Return a request that stays in its protocol twice: without sealed values, and as the upstream gets it."""
     codec = CODECS[target.protocol]
-    cleaned = without_sealed(wire, target.protocol, ledger, sealer, plain_text=target.profile.raw_reasoning)
+    cleaned = without_sealed(wire, target.protocol, ledger, sealer, target.profile)
     if cleaned is not wire:
         request = codec.decode_request(cleaned)
     repaired = _repaired(request, ledger) if repair else request

@@ -25,6 +25,8 @@ from trilogue.model import (
     ReasoningDelta,
     Response,
     Sequencer,
+    Stop,
+    StopReason,
     Text,
     Usage,
     events_of,
@@ -36,10 +38,12 @@ from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.protocols.stream.reply import Reply
+from trilogue.translate.content.pauses import PauseStage
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_response
 from trilogue.translate.pipeline import Pipeline
+from trilogue.translate.reasoning.kept import KeptReasoning
 
 
 class ResponseTranslation(Struct, frozen=True):
@@ -49,19 +53,24 @@ class ResponseTranslation(Struct, frozen=True):
     losses: list[Loss]
     response: Response
     """the response of the upstream in neutral form"""
+    kept: KeptReasoning | None = None
+    """the reasoning that the next request needs, if the exchange asks for it"""
 
 
 class Stamp(Struct, frozen=True, kw_only=True):
     """What the translation of a response takes from outside, so that the same input gives the same output.
 
     `now`: seconds, for protocols that have a time where the upstream sent none. `clock`: returns the time at which a
-    response is complete; without a clock, `now` is used. `seed`: replaces a missing id.
+    response is complete; without a clock, `now` is used. `seed`: replaces a missing id. `response_id`: the id of the
+    response, where the upstream's own would not be unique. `stored`: the response can be fetched later.
     """
 
     now: int = 0
     clock: Callable[[], float] | None = None
     seed: str = "0"
     request_id: str = ""
+    response_id: str = ""
+    stored: bool = False
 
 
 def translate_response(
@@ -85,28 +94,30 @@ def translate_response(
     reply.parsed = wire is not body and (exchange is None or exchange.parsed)
     try:
         response = CODECS[source].decode_response(wire)
-        adapted = _adapted(response, target, exchange, reply.ledger)
+        adapted, kept = _adapted(response, target, exchange, reply.ledger)
         if source is not target:
             adapted = _with_usage(adapted, UsageCounter(reply, target))
         translated = CODECS[target].encode_response(adapted, reply)
     except SUSPECT:
         blame(wire, UpstreamProtocolError)
         raise
-    return ResponseTranslation(translated, reply.ledger.losses, response)
+    return ResponseTranslation(translated, reply.ledger.losses, response, kept)
 
 
-def _adapted(response: Response, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> Response:
-    """Return the response after the steps between decoder and encoder, which work on events."""
+def _adapted(
+    response: Response, target: Protocol, exchange: Exchange | None, ledger: Ledger
+) -> tuple[Response, KeptReasoning | None]:
+    """Return the response after the steps between decoder and encoder, which work on events, and what is kept of it."""
     source = response.protocol
     if FAST_PATHS.on and _is_plain(response, exchange):
         # Skipping the pipeline saves an ordinary response about a hundred calls, a third of all.
         if source is not target:
             declare_response(response, CODECS[source].response_policies, ledger)
-        return response
-    collector = Collector()
-    for event in Pipeline(source, target, exchange, ledger)(list(events_of(response))):
+        return response, None
+    collector, pipeline = Collector(), Pipeline(source, target, exchange, ledger)
+    for event in pipeline(list(events_of(response))):
         collector.feed(event)
-    return collector.response()
+    return collector.response(), pipeline.kept
 
 
 def _with_usage(adapted: Response, counter: UsageCounter) -> Response:
@@ -149,6 +160,9 @@ class StreamTranslator:
     If an upstream is cut off, sends invalid data, sends more than the limit or reports an error, the client gets an
     error in its own protocol, never an invented end. `done` is set once the client has its last event; the upstream is
     not needed any more then.
+
+    `continues`: the caller continues a response that the upstream has paused: it is `paused` and `finish` is set until
+    `resume` is called, or `end_paused` if it is not to be continued.
     """
 
     def __init__(
@@ -158,6 +172,7 @@ class StreamTranslator:
         target: Protocol | str,
         exchange: Exchange | None = None,
         stamp: Stamp | None = None,
+        continues: bool = False,
     ) -> None:
         if type(source) is not Protocol or type(target) is not Protocol:
             source, target = protocol_of(source), protocol_of(target)
@@ -170,6 +185,8 @@ class StreamTranslator:
         self._repeated = RepeatedText(self._decoder)
         self._encoder = CODECS[target].encoder(reply)
         self._pipeline = Pipeline(source, target, exchange, reply.ledger)
+        self._pauses = PauseStage() if continues else None
+        self._stop_path = reply.stop_path(Stop(reason=StopReason.PAUSE))
         self._room = MOST_TEXT
         """the number of characters that the response may still have"""
         self.done = False
@@ -193,6 +210,33 @@ class StreamTranslator:
     def usage(self) -> Usage | None:
         """The usage of the response once it is complete, else None."""
         return self.finish.usage if self.finish else None
+
+    @property
+    def kept(self) -> KeptReasoning | None:
+        """The reasoning that the next request needs, once the response is complete, if the exchange asks for it."""
+        return self._pipeline.kept
+
+    @property
+    def paused(self) -> bool:
+        """Whether the upstream has paused the response."""
+        return self._pauses is not None and self._pauses.paused is not None
+
+    def resume(self) -> None:
+        """Expect the stream that continues a paused response."""
+        if self._pauses is not None:
+            self._pauses.resume()
+            self.finish = None
+            self._decoder = CODECS[self._source].decoder()
+            self._repeated = RepeatedText(self._decoder)
+
+    def end_paused(self) -> bytes:
+        """Return the end of a paused response that is not continued: it is cut short, which is declared."""
+        paused = self._pauses.paused if self._pauses is not None else None
+        if self._pauses is None or paused is None:
+            return b""
+        self._ledger.add("stop.pause_turn", self._stop_path)
+        self._pauses.paused = self.finish = None
+        return self._relay([replace(paused, stop=replace(paused.stop, reason=StopReason.LENGTH))])
 
     @property
     def snapshot(self) -> dict[str, Json]:
@@ -219,7 +263,7 @@ class StreamTranslator:
             if type(repeated.event) is Delta:
                 self._room -= len(text) + PIECE
                 return self._encoder.more(text)
-            if not pipeline.sums_up:
+            if not pipeline.takes_reasoning:
                 self._room -= len(text) + PIECE
                 return self._encoder.encode([repeated.more(text)])
         return self._relay([repeated.more(text)])
@@ -251,6 +295,9 @@ class StreamTranslator:
         return b"" if self.done else self._encoder.keepalive()
 
     def _relay(self, events: list[Event]) -> bytes:
+        if self._pauses is not None:
+            events = self._pauses(events)
+            self.finish = self._pauses.paused
         for event in events:
             if type(event) is Delta or type(event) is ReasoningDelta:
                 self._room -= len(event.text) + PIECE
@@ -308,6 +355,8 @@ def _reply(source: Protocol, exchange: Exchange | None, stamp: Stamp) -> Reply:
         clock=stamp.clock,
         seed=stamp.seed,
         request_id=stamp.request_id,
+        response_id=stamp.response_id,
+        stored=stamp.stored,
         source=source,
         tokens=exchange.tokens if exchange else None,
     )

@@ -75,9 +75,9 @@ def test_unknown_paths_and_methods(locked: Started, method: str, path: str, stat
 
 
 @pytest.mark.parametrize("headers", [(KEY,), ()], ids=["key", "no-key"])
-@pytest.mark.parametrize("path", ["/v1/responses", "/responses", "/v1/realtime"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/responses/compact", "/v1/realtime"])
 def test_no_websocket(locked: Started, path: str, headers: tuple[tuple[str, str], ...]) -> None:
-    """Codex probes for one: 426 at once, well formed, so that it goes on with POST."""
+    """Where there is none: 426 at once, well formed, so that the client goes on with POST."""
     upgrade = [
         ("upgrade", "websocket"),
         ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),

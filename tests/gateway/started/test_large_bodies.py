@@ -33,7 +33,7 @@ def slowed(module, name):
 """for a gateway in which one step takes a second, as if the body were as large as that"""
 STEPS = {
     "look": "slowed(watch, 'read_asked'); slowed(complete, 'read_asked')",
-    "translate": "slowed(outbound, 'translate_request')",
+    "translate": "slowed(outbound, 'translate_request_with')",
     "pass on": "slowed(outbound, 'with_model')",
     "answer": "slowed(whole, 'translate_response')",
     "estimate": "slowed(tokens, 'estimate')",

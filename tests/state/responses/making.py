@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from trilogue.state.responses import Item, Limits, ResponseStore, StoredConversation, StoredResponse
+from trilogue.state.responses import ResponseStore, StoredConversation, StoredItem, StoredResponse, StoreLimits
 from trilogue.state.responses.connection import Database
 
 KEY = b"fake key for tests: not a secret"
@@ -36,7 +36,7 @@ class Engine:
         self._make = make
         self._opened: list[ResponseStore] = []
 
-    def open(self, limits: Limits | None = None, keys: tuple[bytes, ...] = (KEY,)) -> ResponseStore:
+    def open(self, limits: StoreLimits | None = None, keys: tuple[bytes, ...] = (KEY,)) -> ResponseStore:
         """Open the database as another process would; the one in memory is shared."""
         database = self.database if self.name == "memory" else self._make(self.clock)
         store = ResponseStore(database, keys, limits)
@@ -54,8 +54,8 @@ def body(identifier: str, *texts: str) -> bytes:
     return json.dumps({"id": identifier, "output": output}).encode()
 
 
-def item(identifier: str, text: str = "x") -> Item:
-    return Item(identifier, json.dumps({"id": identifier, "text": text}).encode())
+def item(identifier: str, text: str = "x") -> StoredItem:
+    return StoredItem(identifier, json.dumps({"id": identifier, "text": text}).encode())
 
 
 def response(identifier: str, owner: str = A, previous: str | None = None, **fields: object) -> StoredResponse:

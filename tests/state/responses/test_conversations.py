@@ -9,11 +9,11 @@ import pytest
 from tests.state.responses.making import A, B, Engine, conversation, item, response, total_bytes
 from trilogue.state.responses import (
     Append,
+    ConversationLease,
     ConversationLocked,
-    Lease,
     NotFound,
     NotStorable,
-    Origin,
+    OriginAccount,
     Page,
     ResponseStore,
     StoredConversation,
@@ -38,8 +38,8 @@ def test_create_get_update_delete(store: ResponseStore) -> None:
 
 
 def test_an_upstream_may_own_a_conversation(store: ResponseStore) -> None:
-    store.conversations.create(StoredConversation(owner=A, id="conv_1", origin=Origin("openai", "main")))
-    assert store.conversations.get(A, "conv_1").origin == Origin("openai", "main")
+    store.conversations.create(StoredConversation(owner=A, id="conv_1", origin=OriginAccount("openai", "main")))
+    assert store.conversations.get(A, "conv_1").origin == OriginAccount("openai", "main")
 
 
 def test_an_id_is_taken_once(store: ResponseStore) -> None:
@@ -86,7 +86,7 @@ def test_one_request_at_a_time(store: ResponseStore) -> None:
     for attempt in (
         lambda: store.conversations.lock(A, "conv_1", "two", 60.0),
         lambda: store.conversations.append(A, "conv_1", [item("m0")]),
-        lambda: store.conversations.append_with(Append(Lease(A, "conv_1", "two"), (item("m0"),))),
+        lambda: store.conversations.append_with(Append(ConversationLease(A, "conv_1", "two"), (item("m0"),))),
     ):
         with pytest.raises(ConversationLocked):
             attempt()

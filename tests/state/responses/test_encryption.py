@@ -10,11 +10,11 @@ import pytest
 from tests.state.responses.making import KEY, A, B, Engine, conversation, item, response
 from trilogue.state.responses import (
     ContentUnreadable,
-    Item,
-    KeptReasoning,
     ResponseStore,
     SqliteDatabase,
     StoredConversation,
+    StoredItem,
+    StoredReasoning,
 )
 from trilogue.state.responses.contents import OVERHEAD, Contents
 
@@ -54,7 +54,7 @@ def test_items_that_change_places_are_detected(engine: Engine) -> None:
     store.conversations.create(conversation("conv_1"), [item("m0"), item("m1")])
     store.jobs.start(response("r1", status="queued"), "w1")
     store.jobs.add_events((A, "r1"), "w1", [b"0"])
-    store.reasoning.keep([KeptReasoning(A, "call_1", b"x")])
+    store.reasoning.keep([StoredReasoning(A, "call_1", b"x")])
     rows(engine, "UPDATE trl_conversation_item SET number = 9 WHERE id = 'm0'")
     rows(engine, "UPDATE trl_job_event SET first = 1, last = 1")
     rows(engine, "UPDATE trl_reasoning SET id = 'call_2'")
@@ -106,13 +106,13 @@ def test_the_same_content_is_never_encrypted_to_the_same_text() -> None:
 def use_mark(store: ResponseStore) -> None:
     """Write a text in every place that takes content."""
     text = json.dumps({"id": "x", "output": [{"id": "o", "text": MARK}], "metadata": {"a": MARK}}).encode()
-    marked = Item("msg_1", text)
+    marked = StoredItem("msg_1", text)
     store.responses.put(response("r1", body=text, input=(marked,), request=text, model=MARK))
     store.conversations.create(StoredConversation(owner=A, id="c1", metadata=text), [marked])
     store.conversations.update(A, "c1", text)
     store.jobs.start(response("r2", status="queued", body=text), "w1")
     store.jobs.add_events((A, "r2"), "w1", [text])
-    store.reasoning.keep([KeptReasoning(A, "call_1", text)])
+    store.reasoning.keep([StoredReasoning(A, "call_1", text)])
 
 
 def test_no_content_is_readable_in_the_files(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from tests.state.responses.making import A, B, Engine, body, conversation, item,
 from trilogue.state.responses import (
     WORKER_DIED,
     Append,
+    ConversationLease,
     ConversationLocked,
     JobEnded,
     JobEvent,
-    Lease,
     NotFound,
     ResponseStore,
 )
@@ -122,7 +122,7 @@ def test_the_end_of_a_job_appends_to_its_conversation(store: ResponseStore) -> N
     store.conversations.create(conversation("conv_1"))
     start(store)
     with pytest.raises(ConversationLocked):
-        store.jobs.save(response("r1"), "w1", [b"0"], Append(Lease(A, "conv_1", "lost"), (item("m1"),)))
+        store.jobs.save(response("r1"), "w1", [b"0"], Append(ConversationLease(A, "conv_1", "lost"), (item("m1"),)))
     assert not store.jobs.get(A, "r1").ended
     lease = store.conversations.lock(A, "conv_1", "w1-r1", 60.0)
     store.jobs.save(response("r1"), "w1", [b"0"], Append(lease, (item("m1"),)))

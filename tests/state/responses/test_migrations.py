@@ -11,11 +11,11 @@ import pytest
 from tests.state.responses.making import KEY, A, conversation, item, response
 from tests.state.responses.postgres import Server
 from trilogue.state.responses import (
-    KeptReasoning,
     MemoryDatabase,
     PostgresqlDatabase,
     ResponseStore,
     SqliteDatabase,
+    StoredReasoning,
     StoreUnavailable,
 )
 from trilogue.state.responses.connection import Database
@@ -51,7 +51,7 @@ def use_everything(store: ResponseStore) -> None:
     store.responses.put(response("r1"))
     store.conversations.create(conversation("conv_1"), [item("m1")])
     store.jobs.start(response("r2", status="queued"), "w1")
-    store.reasoning.keep([KeptReasoning(A, "call_1", b"x")])
+    store.reasoning.keep([StoredReasoning(A, "call_1", b"x")])
     assert len(list(store.owners.export(A))) == 5
 
 

@@ -7,24 +7,24 @@ from functools import partial
 from tests.state.responses.making import A, B, Engine, conversation, item, response, total_bytes
 from trilogue.state.responses import (
     ConversationItem,
-    KeptReasoning,
-    Limits,
     OwnerStatistics,
     ResponseStore,
     StoredConversation,
+    StoredReasoning,
     StoredResponse,
+    StoreLimits,
 )
 
 
 def fill(store: ResponseStore, owner: str, count: int) -> None:
     store.together([partial(store.responses.put, response(f"r{number}", owner)) for number in range(count)])
     store.conversations.create(conversation("conv_1", owner), [item("m1"), item("m2")])
-    store.reasoning.keep([KeptReasoning(owner, "call_1", b"thought")])
+    store.reasoning.keep([StoredReasoning(owner, "call_1", b"thought")])
 
 
 def test_reasoning_is_found_by_its_keys(store: ResponseStore) -> None:
     keys = [f"call_{number}" for number in range(250)]
-    store.reasoning.keep([KeptReasoning(A, key, key.encode()) for key in keys])
+    store.reasoning.keep([StoredReasoning(A, key, key.encode()) for key in keys])
     found = store.reasoning.find(A, [*keys, "call_nope", "", "\0", "call_1"])
     assert found == {key: key.encode() for key in keys}
     assert store.reasoning.find(B, keys) == {}
@@ -32,16 +32,16 @@ def test_reasoning_is_found_by_its_keys(store: ResponseStore) -> None:
 
 
 def test_reasoning_is_replaced_and_counted_once(store: ResponseStore) -> None:
-    store.reasoning.keep([KeptReasoning(A, "call_1", b"a")])
+    store.reasoning.keep([StoredReasoning(A, "call_1", b"a")])
     before = total_bytes(store)
-    store.reasoning.keep([KeptReasoning(A, "call_1", b"b"), KeptReasoning(A, "\0", b"ignored")])
+    store.reasoning.keep([StoredReasoning(A, "call_1", b"b"), StoredReasoning(A, "\0", b"ignored")])
     assert store.reasoning.find(A, ["call_1"]) == {"call_1": b"b"}
     assert total_bytes(store) == before
 
 
 def test_reasoning_lives_for_a_day(engine: Engine) -> None:
     store = engine.open()
-    store.reasoning.keep([KeptReasoning(A, "call_1", b"a")])
+    store.reasoning.keep([StoredReasoning(A, "call_1", b"a")])
     store.responses.put(response("r1"))
     engine.clock.now += 86_399.0
     assert store.reasoning.find(A, ["call_1"])
@@ -70,7 +70,7 @@ def test_export_has_everything_of_one_owner(store: ResponseStore) -> None:
     assert [one.id for one in found] == [f"r{number}" for number in range(230)]
     assert {one.owner for one in found} == {A}
     rest = [one for one in exported if not isinstance(one, StoredResponse)]
-    assert [type(one) for one in rest] == [StoredConversation, ConversationItem, ConversationItem, KeptReasoning]
+    assert [type(one) for one in rest] == [StoredConversation, ConversationItem, ConversationItem, StoredReasoning]
     assert [one.item.id for one in rest if isinstance(one, ConversationItem)] == ["m1", "m2"]
 
 
@@ -85,7 +85,7 @@ def test_delete_leaves_nothing_of_one_owner(store: ResponseStore) -> None:
 
 
 def test_pruning_does_much_in_small_steps(engine: Engine) -> None:
-    store = engine.open(Limits(seconds=10.0))
+    store = engine.open(StoreLimits(seconds=10.0))
     fill(store, A, 230)
     engine.clock.now += 10.0
     store.responses.put(response("new"))

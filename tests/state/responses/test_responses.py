@@ -13,15 +13,15 @@ from tests.timing import check_within
 from trilogue.state.responses import (
     Append,
     ChainBroken,
+    ConversationLease,
     ConversationLocked,
-    Item,
-    Lease,
-    Limits,
     NotFound,
     NotStorable,
-    Origin,
+    OriginAccount,
     Page,
     ResponseStore,
+    StoredItem,
+    StoreLimits,
 )
 
 HOSTILE_IDS = ["", "resp_\0", "resp_\ud800", "x" * 5_000, "'; DROP TABLE trl_response; --", "resp_%s", "resp_?"]
@@ -30,11 +30,11 @@ HOSTILE_IDS = ["", "resp_\0", "resp_\ud800", "x" * 5_000, "'; DROP TABLE trl_res
 def test_everything_comes_back(store: ResponseStore) -> None:
     given = response(
         "resp_1",
-        input=(item("msg_in"), Item("", b'{"role":"user"}')),
+        input=(item("msg_in"), StoredItem("", b'{"role":"user"}')),
         request=b'{"tools":[]}',
         model="gpt-x",
         conversation="conv_1",
-        origin=Origin("openai", "main"),
+        origin=OriginAccount("openai", "main"),
     )
     store.responses.put(given)
     got = store.responses.get(A, "resp_1")
@@ -44,9 +44,9 @@ def test_everything_comes_back(store: ResponseStore) -> None:
 
 
 def test_origin_is_the_account_that_owns_the_id(store: ResponseStore) -> None:
-    store.responses.put(response("resp_1", origin=Origin("openai", "second")))
+    store.responses.put(response("resp_1", origin=OriginAccount("openai", "second")))
     store.responses.put(response("resp_2"))
-    assert store.responses.origin(A, "resp_1") == Origin("openai", "second")
+    assert store.responses.origin(A, "resp_1") == OriginAccount("openai", "second")
     assert store.responses.origin(A, "resp_2") is None
 
 
@@ -222,18 +222,18 @@ def test_ids_that_cannot_be_stored(store: ResponseStore, identifier: str) -> Non
     with pytest.raises(NotStorable):
         store.conversations.create(conversation(identifier))
     with pytest.raises(NotStorable):
-        store.conversations.create(conversation("conv_1"), [Item(identifier, b"{}")])
+        store.conversations.create(conversation("conv_1"), [StoredItem(identifier, b"{}")])
 
 
 @pytest.mark.parametrize("identifier", ["", "x\0", "x" * 5_000])
 def test_an_item_with_an_odd_id_is_kept_with_its_response(store: ResponseStore, identifier: str) -> None:
-    store.responses.put(response("resp_1", input=(Item(identifier, b"{}"),)))
+    store.responses.put(response("resp_1", input=(StoredItem(identifier, b"{}"),)))
     assert store.responses.get(A, "resp_1").input[0].id == identifier
 
 
 def test_an_item_whose_id_is_not_unicode_is_refused(store: ResponseStore) -> None:
     with pytest.raises(NotStorable):
-        store.responses.put(response("resp_1", input=(Item("\ud800", b"{}"),)))
+        store.responses.put(response("resp_1", input=(StoredItem("\ud800", b"{}"),)))
 
 
 @pytest.mark.parametrize("text", [b"", b"null", b'{"output":7}', b'{"output":[1,{"id":[]}]}', b"\xff"])
@@ -243,7 +243,7 @@ def test_a_body_of_any_shape_is_kept(store: ResponseStore, text: bytes) -> None:
 
 
 def test_what_has_expired_is_unknown_and_then_deleted(engine: Engine) -> None:
-    store = engine.open(Limits(seconds=100.0))
+    store = engine.open(StoreLimits(seconds=100.0))
     store.responses.put(response("old", input=(item("msg_in"),)))
     store.conversations.create(conversation("conv_1"), [item("msg_1")])
     engine.clock.now += 50.0
@@ -264,7 +264,7 @@ def test_what_has_expired_is_unknown_and_then_deleted(engine: Engine) -> None:
 
 
 def test_a_conversation_in_use_does_not_expire(engine: Engine) -> None:
-    store = engine.open(Limits(seconds=100.0))
+    store = engine.open(StoreLimits(seconds=100.0))
     store.conversations.create(conversation("conv_1"))
     engine.clock.now += 90.0
     store.conversations.append(A, "conv_1", [item("msg_1")])
@@ -274,7 +274,7 @@ def test_a_conversation_in_use_does_not_expire(engine: Engine) -> None:
 
 
 def test_the_oldest_of_the_owner_make_room(engine: Engine) -> None:
-    store = engine.open(Limits(owner_bytes=3_000))
+    store = engine.open(StoreLimits(owner_bytes=3_000))
     store.responses.put(response("foreign", B, body=b"x" * 500))
     for number in range(6):
         engine.clock.now += 1.0
@@ -289,7 +289,7 @@ def test_the_oldest_of_the_owner_make_room(engine: Engine) -> None:
 
 
 def test_a_running_job_is_not_deleted_to_make_room(engine: Engine) -> None:
-    store = engine.open(Limits(owner_bytes=3_000))
+    store = engine.open(StoreLimits(owner_bytes=3_000))
     store.jobs.start(response("job", status="in_progress", body=b"x" * 900), "worker")
     for number in range(6):
         engine.clock.now += 1.0
@@ -306,27 +306,27 @@ def has(store: ResponseStore, owner: str, identifier: str) -> bool:
 
 
 def test_a_response_larger_than_the_limit_is_refused(engine: Engine) -> None:
-    store = engine.open(Limits(owner_bytes=3_000))
+    store = engine.open(StoreLimits(owner_bytes=3_000))
     store.responses.put(response("small"))
     with pytest.raises(NotStorable, match="limit"):
         store.responses.put(response("large", body=b"x" * 4_000))
     with pytest.raises(NotStorable, match="limit"):
-        store.conversations.create(conversation("conv_1"), [Item("msg_1", b"x" * 4_000)])
+        store.conversations.create(conversation("conv_1"), [StoredItem("msg_1", b"x" * 4_000)])
     with pytest.raises(NotFound):
         store.conversations.get(A, "conv_1")
     assert has(store, A, "small")
 
 
 def test_a_conversation_that_would_be_larger_than_the_limit_keeps_what_it_has(engine: Engine) -> None:
-    store = engine.open(Limits(owner_bytes=3_000))
-    store.conversations.create(conversation("conv_1"), [Item("msg_1", b"x" * 2_000)])
+    store = engine.open(StoreLimits(owner_bytes=3_000))
+    store.conversations.create(conversation("conv_1"), [StoredItem("msg_1", b"x" * 2_000)])
     with pytest.raises(NotStorable, match="limit"):
-        store.conversations.append(A, "conv_1", [Item("msg_2", b"x" * 2_000)])
+        store.conversations.append(A, "conv_1", [StoredItem("msg_2", b"x" * 2_000)])
     assert [one.id for one in store.conversations.all_items(A, "conv_1")] == ["msg_1"]
 
 
 def test_the_oldest_of_all_go_when_all_together_have_too_much(engine: Engine) -> None:
-    store = engine.open(Limits(total_bytes=3_000))
+    store = engine.open(StoreLimits(total_bytes=3_000))
     for number in range(6):
         engine.clock.now += 1.0
         store.responses.put(response(f"r{number}", owner=(A, B)[number % 2], body=b"x" * 900))
@@ -342,7 +342,7 @@ def test_a_response_and_its_conversation_are_stored_together_or_not_at_all(store
     with pytest.raises(ConversationLocked):
         store.responses.put(response("r2"), Append(lease, (item("msg_3"),)))
     with pytest.raises(NotFound):
-        store.responses.put(response("r2"), Append(Lease(A, "nope", "x"), (item("msg_3"),)))
+        store.responses.put(response("r2"), Append(ConversationLease(A, "nope", "x"), (item("msg_3"),)))
     assert not has(store, A, "r2")
     with pytest.raises(NotFound):
         store.responses.item(A, "msg_3")

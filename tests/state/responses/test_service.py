@@ -16,10 +16,10 @@ from trilogue.state.responses import (
     Append,
     CommitUnsure,
     ConversationLocked,
-    Limits,
     NotFound,
     ResponseStore,
     SqliteDatabase,
+    StoreLimits,
     StoreService,
     StoreUnavailable,
 )
@@ -40,7 +40,7 @@ class CountedStore(ResponseStore):
 
 
 def run(
-    path: Path, use: Callable[[StoreService], Awaitable[None]], limits: Limits | None = None, **settings: float
+    path: Path, use: Callable[[StoreService], Awaitable[None]], limits: StoreLimits | None = None, **settings: float
 ) -> list[int]:
     """Run a test with a service on a new file, and return the sizes of its groups."""
     store = CountedStore(SqliteDatabase(path / "responses.db"), [KEY], limits)
@@ -86,12 +86,12 @@ def test_each_caller_gets_its_own_outcome(tmp_path: Path) -> None:
             "NotFound",
             "NotStorable",
             "NoneType",
-            "Lease",
+            "ConversationLease",
         ]
         with pytest.raises(NotFound):
             await service.read(store.responses.get, A, "large")
 
-    run(tmp_path, use, Limits(owner_bytes=5_000))
+    run(tmp_path, use, StoreLimits(owner_bytes=5_000))
 
 
 def test_a_bug_in_one_write_does_not_fail_the_others(tmp_path: Path) -> None:
@@ -255,4 +255,4 @@ def test_it_prunes_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             assert time.monotonic() < deadline
             await asyncio.sleep(0.02)
 
-    run(tmp_path, use, Limits(seconds=0.3))
+    run(tmp_path, use, StoreLimits(seconds=0.3))

@@ -6,39 +6,29 @@ of the registered protocols. What a request is about is decided in the handlers.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from itertools import count
 
-import structlog
+from msgspec.structs import replace
 
-from trilogue.errors import TrilogueError
-from trilogue.gateway.endpoints import count_tokens, generate, models
+from trilogue.gateway.endpoints import background, compact, conversations, count_tokens, generate, models, responses
+from trilogue.gateway.endpoints.boundary import begin, report
 from trilogue.gateway.endpoints.generate import ActiveRequests
-from trilogue.gateway.observe.observer import Observers
+from trilogue.gateway.endpoints.routes import find_route
+from trilogue.gateway.endpoints.websocket import WebSocketEndpoint
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit
-from trilogue.gateway.request.cancellation import Cancellation, CancelReason
+from trilogue.gateway.request.cancellation import Cancellation
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure, error_reply, raw_headers
+from trilogue.gateway.request.failures import SHUTTING_DOWN, error_reply, raw_headers
 from trilogue.gateway.setup.access import preflight_headers
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump
 from trilogue.model import Protocol
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS, DEFAULT, protocol_of_client
-from trilogue.serving import (
-    BodyBroken,
-    BodyEncoded,
-    BodyTooLarge,
-    BodyTooSlow,
-    ClientGone,
-    Headers,
-    HttpRequest,
-    Responder,
-    header_lines,
-)
+from trilogue.serving import Headers, HttpRequest, Responder, header_lines, offers_websocket
 
 
 def versionless(path: str) -> str:
@@ -56,19 +46,6 @@ def owner(path: str) -> Protocol | None:
 CLIENT_CLOSED = 499
 """for the log only: the client has disconnected"""
 
-log = structlog.get_logger("trilogue.gateway")
-
-_REFUSED: dict[type[Exception], tuple[int, str, str]] = {
-    BodyTooLarge: (413, "the body is larger than this gateway takes (server.max_body_bytes)", "request_too_large"),
-    BodyTooSlow: (408, "the body came too slowly", "request_timeout"),
-    BodyBroken: (400, "the body is not valid HTTP", "bad_http"),
-    BodyEncoded: (
-        415,
-        "compressed bodies are not taken: send it without content-encoding",
-        "unsupported_encoding",
-    ),
-}
-
 _MODELS = "/models"
 
 
@@ -78,9 +55,12 @@ def fixed_routes() -> dict[str, HttpRoute]:
     for one in CODECS.values():
         endpoint = one.endpoint
         if endpoint.path:
-            routes[endpoint.path] = HttpRoute(generate.handle, one.protocol, endpoint.path)
+            handler = background.handle if endpoint.continues else generate.handle
+            routes[endpoint.path] = HttpRoute(handler, one.protocol, endpoint.path)
         if endpoint.counting is not None and endpoint.counting.path:
             routes[endpoint.counting.path] = HttpRoute(count_tokens.handle, one.protocol, endpoint.counting.path)
+        if endpoint.compaction:
+            routes[endpoint.compaction] = HttpRoute(compact.handle, one.protocol, endpoint.compaction)
     return routes
 
 
@@ -90,6 +70,25 @@ def url_route(path: str) -> HttpRoute | None:
         head = one.endpoint.in_url.read(path) if one.endpoint.in_url is not None else None
         if head is not None:
             return HttpRoute(count_tokens.handle if head.counts else generate.handle, one.protocol, path, head)
+    return None
+
+
+def stored_route(method: str, path: str) -> HttpRoute | None:
+    """Return the route of a request for something that is stored, or None.
+
+    For a path that has other methods only, `methods` names them and the handler is not meant to be called.
+    """
+    for one in CODECS.values():
+        endpoint = one.endpoint
+        for base, routes in ((endpoint.path, responses.ROUTES), (endpoint.conversations, conversations.ROUTES)):
+            if not endpoint.continues or not base or not f"{path}/".startswith(f"{base}/"):
+                continue
+            parts = [part for part in path[len(base) :].split("/") if part]
+            handler, found, methods = find_route(routes, method, parts)
+            if handler is not None:
+                return HttpRoute(handler, one.protocol, path, parameters=found)
+            if methods:
+                return HttpRoute(routes[0].handler, one.protocol, path, methods=tuple(methods))
     return None
 
 
@@ -107,6 +106,12 @@ class Gateway:
             ("POST", f"{version}{path}"): route for path, route in self._routes.items() for version in ("/v1", "")
         }
         """the usual requests, by method and path as clients send them"""
+        websocket = WebSocketEndpoint(self)
+        self._websockets = {
+            one.endpoint.path: HttpRoute(websocket.handle, one.protocol, one.endpoint.path, websocket=True)
+            for one in CODECS.values()
+            if one.endpoint.websocket
+        }
 
     async def __call__(self, request: HttpRequest, responder: Responder) -> None:
         """Respond to one HTTP request. Errors are part of the response; only a foreign cancellation is raised."""
@@ -133,10 +138,11 @@ class Gateway:
             record=record,
             cancellation=Cancellation(request.task),
             request_id=request_id,
+            running=self.running.requests,
         )
         observers = entry.services.observers
         if observers.request_began is not None or observers.observe_bytes is not None:
-            _begin(context, observers)
+            begin(context, observers)
         running = self.running.requests
         running[context] = None
         try:
@@ -146,7 +152,7 @@ class Gateway:
             else:
                 context.refuse(refusal)
         except BaseException as error:  # the request boundary: whatever it is, the client gets a response
-            if not _report(context, error):
+            if not report(context, error):
                 raise
         finally:
             del running[context]
@@ -189,6 +195,11 @@ class Gateway:
             found = self._routes.get(path) or url_route(path)
             if found is not None:
                 return found
+        elif path in self._websockets and offers_websocket(request.head):
+            return self._websockets[path]
+        stored = stored_route(request.method, path)
+        if stored is not None:
+            return stored if not stored.methods else replace(stored, handler=self._unknown)
         handler: Handler = self._unknown
         if request.method in ("GET", "HEAD") and path == _MODELS:
             handler = models.handle_list
@@ -199,44 +210,12 @@ class Gateway:
     async def _unknown(self, context: RequestContext) -> None:
         """Respond that there is no such path, or no such method on it."""
         request, path = context.request, context.entry.path
-        allowed = "POST" if path in self._routes else "GET" if path == _MODELS else ""
+        allowed = "POST" if path in self._routes else "GET" if path == _MODELS else ", ".join(context.entry.methods)
         if allowed:
             context.responder.common += header_lines([(b"allow", allowed.encode())])
             context.refuse(own_failure(405, f"use {allowed}", "method_not_allowed"))
             return
         context.refuse(own_failure(404, f"there is no {request.method} {path[:200]} here", "not_found"))
-
-
-def _begin(context: RequestContext, observers: Observers) -> None:
-    """Notify observers of a request, and show its bytes to those that want them."""
-    if observers.request_began is not None:
-        observers.request_began(context.record)
-    wanted = observers.observe_bytes(context.record, context.request.headers) if observers.observe_bytes else None
-    if wanted is not None:
-        context.observe_bytes(wanted)
-
-
-def _report(context: RequestContext, error: BaseException) -> bool:
-    """Respond with the error that ended the handling of a request. Return False if it must be raised again.
-
-    A request that a shutdown ends gets an error as well.
-    """
-    match error:
-        case ClientGone():
-            context.record.error = "client_gone"
-        case BodyTooLarge() | BodyTooSlow() | BodyBroken() | BodyEncoded():
-            context.refuse(own_failure(*_REFUSED[type(error)]))
-        case asyncio.CancelledError() if context.cancellation.reason is CancelReason.DRAINING:
-            context.cancellation.clear()
-            context.refuse(SHUTTING_DOWN)
-        case TrilogueError():
-            context.refuse(client_failure(error, context.entry.client))
-        case Exception():
-            log.error("bug", error=type(error).__name__, request_id=context.request_id, exc_info=True)
-            context.refuse(own_failure(500, "internal error", "internal_error"))
-        case _:
-            return False
-    return True
 
 
 def _json(responder: Responder, status: int, body: bytes) -> None:

@@ -22,6 +22,7 @@ from trilogue.gateway.request.outbound import own_body
 from trilogue.gateway.response.headers import JSON_HEADERS, loss_header
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
+from trilogue.gateway.stored.compaction import opened
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import FailureKind, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
@@ -78,8 +79,7 @@ class _Asked(NamedTuple):
 def _estimated(context: RequestContext, body: bytes) -> TokenCount:
     ledger = Ledger()
     ledger.add("count.estimated", "")
-    if context.strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(context.strict)
     return TokenCount(estimate(parse_request(body)), ledger.losses)
 
 
@@ -115,8 +115,8 @@ def _for_upstream(
     protocol, model = asked
     if protocol is not context.entry.client:
         return _translated(context, body, provider, asked)
-    plain_text = CODECS[protocol].text_reasoning or provider.profile(model, protocol).raw_reasoning
-    own, losses = own_body(body, protocol, context.strict, context.entry.services.sealer, plain_text=plain_text)
+    profile = provider.profile(model, protocol)
+    own, losses = own_body(body, protocol, context.strict, context.entry.services.sealer, profile)
     return own if model == context.record.model else with_model(own, context.record.model, model), losses
 
 
@@ -138,8 +138,9 @@ def _translated(
     context: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
 ) -> tuple[bytes, list[Loss]]:
     protocol, model = asked
-    wire = parse_request(body)
-    counting = CODECS[context.entry.client].endpoint.counting
+    endpoint = CODECS[context.entry.client].endpoint
+    wire = parse_request(opened(body, context.entry.services.sealer) if endpoint.compaction else body)
+    counting = endpoint.counting
     if counting is not None:
         wire = {**counting.added, **wire}
     where = Target(protocol=protocol, model=model, profile=provider.profile(model, protocol), provider=provider.name)
@@ -171,4 +172,4 @@ async def _reply(context: RequestContext, count: TokenCount) -> None:
     counting = CODECS[context.entry.client].endpoint.counting
     body = counting.encode(count.tokens) if counting is not None else {}
     context.record.declare(count.losses)
-    context.responder.reply(200, [*JSON_HEADERS, *loss_header(context.record.loss_codes)], count.native or dump(body))
+    context.responder.reply(200, [*JSON_HEADERS, *loss_header(count.losses)], count.native or dump(body))

@@ -1,24 +1,32 @@
 """The three endpoints that respond with a model's output, and the list of running requests.
 
-Read the request, route it, and make attempts, while the client and the time limits are watched. A shutdown waits for
-the running requests, and ends them with an error if they take too long.
+Read the request, look up what it refers to, and route it; the rest is in `complete`. A shutdown waits for the running
+requests, and ends them with an error if they take too long.
 """
 
 from __future__ import annotations
 
-import asyncio
+import re
+from collections.abc import Sequence
 
-from trilogue.errors import UpstreamError, UpstreamFailure
-from trilogue.gateway.log.lines import sane
-from trilogue.gateway.request.call import Call, ReadBody, read_asked
+from trilogue.errors import UpstreamFailure
+from trilogue.gateway.endpoints.compact import compact_turn
+from trilogue.gateway.endpoints.complete import complete, new_call
+from trilogue.gateway.request.call import Call, read_asked
 from trilogue.gateway.request.cancellation import CancelReason
-from trilogue.gateway.request.context import RequestContext, read_large, targets_of
-from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure
-from trilogue.gateway.request.large_bodies import LARGE_BYTES
-from trilogue.gateway.response.attempts import respond
+from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
+from trilogue.gateway.request.failures import SHUTTING_DOWN
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.client_response import ClientResponse
-from trilogue.gateway.response.timing import KeepAlive, TimeLimits
-from trilogue.serving import ClientGone
+from trilogue.gateway.stored.compaction import TRIGGER_MARK, asks_for_compaction
+from trilogue.gateway.stored.fields import read_state_fields
+from trilogue.gateway.stored.reasoning import ReasoningMemory
+from trilogue.gateway.stored.turn import StoredTurn, begin_connection_turn, begin_turn
+from trilogue.protocols.registry import CODECS
+from trilogue.routing import Upstream
+
+_TOOLS = re.compile(rb'"tool|"call_id"')
+"""what is in every request that offers tools or has called any"""
 
 
 class ActiveRequests:
@@ -45,8 +53,13 @@ class ActiveRequests:
 
 async def handle(context: RequestContext) -> None:
     """Respond to one request, streamed or not. Raises ClientGone; other errors are sent to the client."""
-    request, responder, services = context.request, context.responder, context.entry.services
-    body = await request.body(services.limits.max_body_bytes)
+    await run(context, await read_call(context))
+
+
+async def read_call(context: RequestContext) -> Call:
+    """Read a request, and look up what it refers to. `run` releases that."""
+    services = context.entry.services
+    body = await context.request.body(services.limits.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)
     strict = context.strict
@@ -54,60 +67,62 @@ async def handle(context: RequestContext) -> None:
         asked = await read_large(context, body)
     else:
         asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
-    call = _call(context, asked, strict)
-    targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
-    limits = TimeLimits(context.cancellation, responder)
-    client = ClientResponse(call, responder, context.record, services.observers)
-    context.in_band = client.fail_in_band
-    request.on_gone = context.cancellation.client_gone
-    keepalive = None
-    if call.stream:
-        keepalive = KeepAlive(services.limits.keepalive_seconds, responder, client.keepalive)
+    call = new_call(context, asked, strict)
+    if context.entry.continues:
+        call.turn = await _turn(context, call.body)
+    return call
+
+
+async def _turn(context: RequestContext, body: bytes) -> StoredTurn | None:
+    """Return what a request refers to and what is to be kept of its response; None if there is neither."""
+    services, connection = context.entry.services, context.entry.connection
+    if services.store is None and connection is None:
+        return None
+    fields = read_state_fields(body)
+    if services.store is not None and (fields.need_store or connection is not None):
+        with watching(context):
+            return await begin_turn(services.store, context.owner, body, fields, connection)
+    if services.store is None and connection is not None:
+        return begin_connection_turn(services.stores.volatile, context.owner, body, fields, connection)
+    return None
+
+
+async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] = ()) -> None:
+    """Respond to a request that was read, and release its turn, unless that belongs to a job.
+
+    `targets`: where it may go, if that is known.
+    """
+    services, turn = context.entry.services, call.turn
     try:
-        await respond(context, client, limits, targets)
-    except UpstreamError as error:
-        _fail(context, client, error)
-    except asyncio.CancelledError:
-        if context.cancellation.reason is None:
-            raise
-        _end_cancelled(context, client)
+        targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
+        for target in targets:
+            if services.providers[target.provider].protocols != (call.client,):
+                # An upstream may get the request in another protocol, and the client may not know how to return its
+                # reasoning.
+                if _TOOLS.search(call.body if call.turn is None else call.whole) is not None:
+                    call.memory = await _recalled(context, call)
+                break
+        if context.entry.continues and call.body.find(TRIGGER_MARK) >= 0 and asks_for_compaction(call.body):
+            await compact_turn(context, call, targets)
+            return
+        client = ClientResponse(call, context.responder, context.record, services.observers)
+        await complete(context, client, targets)
     finally:
-        limits.stop()
-        if keepalive is not None:
-            keepalive.stop()
+        if turn is not None and turn.lease is not None and not turn.in_job:
+            await turn.release()
 
 
-def _call(context: RequestContext, asked: ReadBody, strict: bool) -> Call:
-    request, entry, record = context.request, context.entry, context.record
-    record.model, record.stream = sane(asked.model), asked.stream
-    return Call(
-        client=entry.client,
-        body=asked.body,
-        model=asked.model,
-        stream=asked.stream,
-        headers=request.headers,
-        forwarded=entry.forwarded,
-        hop=entry.hop,
-        query=entry.query,
-        strict=strict,
-        request_id=context.request_id,
-        key_name=record.key,
-        losses=asked.losses,
-    )
-
-
-def _fail(context: RequestContext, client: ClientResponse, error: UpstreamError) -> None:
-    """Send an error: inside the stream if there is one, else as an HTTP error."""
-    if context.responder.started or client.must_fail_in_band(error):
-        client.fail_in_band(error)
+async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | None:
+    """Find the reasoning that the client has not sent back. Returns None if it sends back all of it by itself."""
+    body, codec = call.whole, CODECS[call.client]
+    if len(body) > LARGE_BYTES:
+        calls = await in_thread(codec.unsealed_calls, body)
     else:
-        context.refuse(client_failure(error, context.entry.client))
-
-
-def _end_cancelled(context: RequestContext, client: ClientResponse) -> None:
-    """End a request that the gateway has cancelled with the error that belongs to the reason. Raises ClientGone."""
-    reason, error = context.cancellation.reason, context.cancellation.clear()
-    if reason is CancelReason.CLIENT_GONE or error is None:
-        raise ClientGone
-    if not context.responder.ended:
-        _fail(context, client, error)
+        calls = codec.unsealed_calls(body)
+    if not calls and codec.may_hold_sealed(body, True):
+        return None
+    memory = ReasoningMemory(context.entry.services.stores, context.owner, body)
+    if calls:
+        with watching(context):
+            await memory.find(calls)
+    return memory

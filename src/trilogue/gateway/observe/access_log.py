@@ -48,7 +48,7 @@ class AccessLine(LogLine, kw_only=False, eq=False, gc=False):
 
 
 class AccessLog(Observer):
-    """Writes the access log."""
+    """An observer that writes one line to the access log for each request that has ended."""
 
     def request_ended(self, record: RequestRecord) -> None:
         """Write the line about a request."""

@@ -31,7 +31,7 @@ class ObservedResponse:
         return self._response.complete
 
     async def read(self, limit: int) -> bytes:
-        """Return the whole body."""
+        """Return the whole body, which the observers get too. Raise UpstreamProtocolError above `limit` bytes."""
         return self._seen(await self._response.read(limit))
 
     async def chunk(self) -> bytes:

@@ -31,6 +31,7 @@ log = structlog.get_logger("trilogue.server")
 TICK_SECONDS = 0.1
 ERROR_SECONDS = 1.0
 """This long before the drain ends, running responses end with an error in the client's protocol."""
+DRAIN_LOOK_SECONDS = 0.02
 RETIRE_SECONDS = 1.0
 GC_THRESHOLD = 50_000
 """New objects after which the garbage collector runs during traffic. It stops everything for half a microsecond per
@@ -158,12 +159,17 @@ class Worker:
     async def _drain(self) -> None:
         """Let running responses finish. Those that take too long end with an error; none is cut off."""
         running, seconds = self.gateway.running, self.gateway.services.config.server.drain_seconds
-        asyncio.get_running_loop().call_later(max(0.0, seconds - ERROR_SECONDS), running.stop_all)
+        loop = asyncio.get_running_loop()
+        loop.call_later(max(0.0, seconds - ERROR_SECONDS), running.stop_all)
+        until = loop.time() + seconds + ERROR_SECONDS
         await asyncio.gather(*(listener.drain(seconds + 1) for listener in self._listeners))
+        while running.requests and loop.time() < until:
+            # Background responses have no connection that the listeners could wait for.
+            await asyncio.sleep(DRAIN_LOOK_SECONDS)
         if self._worker_server is not None:
             self._worker_server.close()
         await self.gateway.services.aclose()
-        self._state.close()
+        await self._state.aclose()
         journal.finish()
 
     async def _retire(self, services: Services) -> None:

@@ -15,10 +15,12 @@ from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
 from trilogue.gateway.setup.access import ClientKey, cors_headers, is_local_host, is_local_origin, presented_keys
 from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
 from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.connection import ConnectionResponses
 from trilogue.model import Failure, Protocol
 from trilogue.protocols.endpoint import UrlHead
 from trilogue.protocols.failure.convert import own_failure
-from trilogue.serving import HttpRequest, header_lines
+from trilogue.protocols.registry import CODECS
+from trilogue.serving import HttpRequest, handshake_problem, header_lines, offers_websocket
 from trilogue.upstream import HeaderPairs
 
 Handler = Callable[[Any], Awaitable[None]]
@@ -27,6 +29,9 @@ Handler = Callable[[Any], Awaitable[None]]
 UNKNOWN_KEY = "Incorrect API key provided: it is not known here"
 NO_KEY = "Incorrect API key provided: there is none; send a client key as Authorization: Bearer KEY or x-api-key: KEY"
 """Both begin like OpenAI's own message: some clients recognise a wrong key only by these words."""
+
+NO_WEBSOCKET = (426, "WebSocket is not offered here: use POST", "upgrade_required")
+"""Codex tries a WebSocket before its first request and needs this at once where there is none."""
 
 IN_A_CIRCLE = (
     "the request has passed {} gateways and goes in a circle: a provider or a route of one of them leads back to it. "
@@ -44,6 +49,12 @@ class HttpRoute(Struct, frozen=True):
     path: str
     head: UrlHead | None = None
     """what the path says about the request, in protocols that have the model in the URL"""
+    parameters: tuple[str, ...] = ()
+    """the ids in the path"""
+    methods: tuple[str, ...] = ()
+    """the methods that the path has, if the request has another one"""
+    websocket: bool = False
+    """whether the path has a WebSocket, which the request asks for"""
 
 
 class Admission(Struct, frozen=True, kw_only=True, eq=False):
@@ -54,6 +65,10 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     client: Protocol
     path: str
     head: UrlHead | None
+    continues: bool
+    """whether clients of the protocol can continue a response by its id"""
+    parameters: tuple[str, ...]
+    methods: tuple[str, ...]
     shown: str
     """the path, for the log"""
     key: ClientKey | None
@@ -67,6 +82,8 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """the client's query, as such an upstream may see it"""
     hop: HeaderPairs
     """the header that counts gateways, in case the upstream is one"""
+    connection: ConnectionResponses | None = None
+    """what the connection remembers, if the request came as a message over a WebSocket"""
 
 
 def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admission:
@@ -79,16 +96,20 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
         refusal = own_failure(LOOP_STATUS, IN_A_CIRCLE.format(hops), LOOP)
     hop = ((HOPS, str(hops + 1)),)
     keys = presented_keys(headers) if services.keys else []
-    if request.method == "GET" and headers.get("upgrade", "").lower() == "websocket":
-        # Codex tries a WebSocket before its first request and needs an immediate 426.
-        refusal = own_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
-        common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close")]
+    if "upgrade" in headers and offers_websocket(request.head):
+        problem = handshake_problem(headers) if route.websocket else NO_WEBSOCKET
+        if problem is not None and (refusal is None or not route.websocket):
+            refusal = own_failure(*problem)
+            common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close"), (b"sec-websocket-version", b"13")]
     return Admission(
         services=services,
         handler=route.handler,
         client=route.client,
         path=route.path,
         head=route.head,
+        continues=CODECS[route.client].endpoint.continues,
+        parameters=route.parameters,
+        methods=route.methods,
         shown=sane(route.path),
         key=key,
         refusal=refusal,

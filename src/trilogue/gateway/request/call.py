@@ -14,8 +14,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.errors import BadRequest
+from trilogue.gateway.stored.reasoning import ReasoningMemory
+from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
-from trilogue.model import Loss, Protocol
+from trilogue.model import Loss, Protocol, Severity, Strictness, refuses
 from trilogue.protocols.endpoint import UrlHead
 from trilogue.upstream import HeaderPairs
 
@@ -51,11 +53,24 @@ class Call(Struct, kw_only=True, gc=False):
     hop: HeaderPairs = ()
     """the only header of these that upstreams of other protocols get"""
     query: bytes = b""
-    strict: bool = False
+    strict: Severity | None = None
+    """losses from this severity on are refused; None outside of strict mode"""
     request_id: str = ""
     key_name: str = ""
     losses: tuple[Loss, ...] = ()
     """losses from before the request was routed"""
+    path: str = ""
+    """where an upstream of the client's protocol gets it; empty: where the protocol's requests go"""
+    turn: StoredTurn | None = None
+    """what the request refers to and what is kept of its response, in protocols that can continue a response"""
+    memory: ReasoningMemory | None = None
+    """reasoning that the client has not sent back; None if nothing is translated or the client sends all of it"""
+
+    @property
+    def whole(self) -> bytes:
+        """The request with the stored history that it refers to, as far as the gateway knows it."""
+        turn = self.turn
+        return self.body if turn is None or turn.foreign_conversation else turn.expanded
 
 
 class ReadBody(Struct, frozen=True):
@@ -67,7 +82,7 @@ class ReadBody(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-def read_asked(body: bytes, only_model: str | None, *, strict: bool, head: UrlHead | None = None) -> ReadBody:
+def read_asked(body: bytes, only_model: str | None, *, strict: Strictness, head: UrlHead | None = None) -> ReadBody:
     """Return what a request asks for. Raises `BadRequest` if it cannot be read.
 
     `only_model`: the only model that there is, for a request that names none. `head`: what the URL says, in protocols
@@ -79,7 +94,7 @@ def read_asked(body: bytes, only_model: str | None, *, strict: bool, head: UrlHe
     body = _without_doubles(body)
     if model:
         return ReadBody(body, model, stream)
-    if only_model is None or strict:
+    if only_model is None or refuses(strict, "model.defaulted"):
         raise BadRequest("model is required", path="model")
     fields = _decode_fields(body)
     fields["model"] = Raw(dump(only_model))

@@ -17,10 +17,12 @@ from trilogue.gateway.request.cancellation import Cancellation, CancelReason
 from trilogue.gateway.request.failures import error_reply, raw_headers
 from trilogue.gateway.request.large_bodies import in_thread
 from trilogue.jsontext.text import dump
-from trilogue.model import Failure, Json
+from trilogue.model import Failure, Json, Severity
 from trilogue.routing import NoRoute, Upstream
 from trilogue.serving import ClientGone, HttpRequest, Responder
 
+LOCAL = "local"
+"""The owner of what is stored without client keys."""
 _MODES = ("declare", "strict")
 
 
@@ -33,6 +35,8 @@ class RequestContext(Struct, kw_only=True, eq=False):
     record: RequestRecord
     cancellation: Cancellation
     request_id: str
+    running: dict[RequestContext, None]
+    """all running requests of the process: a shutdown waits for them"""
     byte_observers: ByteObservers | None = None
     """those that want the bytes of this request"""
     in_band: Callable[[UpstreamError], None] | None = None
@@ -47,6 +51,10 @@ class RequestContext(Struct, kw_only=True, eq=False):
         """Send a whole JSON response."""
         self.responder.reply(status, [(b"content-type", b"application/json")], dump(body))
 
+    def reply_json(self, body: bytes) -> None:
+        """Send a JSON text as the response."""
+        self.responder.reply(200, [(b"content-type", b"application/json")], body)
+
     def refuse(self, failure: Failure) -> None:
         """Send an error in the client's protocol: as the response, or inside a stream that has begun."""
         if self.responder.started:
@@ -58,15 +66,21 @@ class RequestContext(Struct, kw_only=True, eq=False):
         self.responder.reply(reply.status, raw_headers(reply.headers), dump(reply.body))
 
     @property
-    def strict(self) -> bool:
-        """Whether losses are refused, by the request, its key or the configuration. Raises BadRequest for other modes.
+    def owner(self) -> str:
+        """Whose stored responses and conversations the request can use. Without client keys, all clients are one."""
+        return (self.entry.key.owner if self.entry.key is not None else "") or LOCAL
 
-        An invalid mode is reported here and not at admission, where the body of the request is not read yet.
+    @property
+    def strict(self) -> Severity | None:
+        """The severity from which losses are refused; None unless the request, its key or the configuration asks.
+
+        Raises BadRequest for an unknown mode. That is reported here and not at admission, where the body of the request
+        is not read yet.
         """
         mode = self.entry.mode
         if mode not in _MODES:
             raise BadRequest("trilogue-mode is strict or declare", path="trilogue-mode")
-        return mode == "strict"
+        return self.entry.services.config.strict_from if mode == "strict" else None
 
 
 @contextmanager

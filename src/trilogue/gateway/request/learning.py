@@ -13,7 +13,7 @@ import structlog
 
 from trilogue.gateway.request.call import Call
 from trilogue.jsontext.text import parse_request
-from trilogue.model import Failure, Json, Loss
+from trilogue.model import Failure, Json, Loss, refuses
 from trilogue.pool import Pool
 from trilogue.translate.learning.refusals import read_refusal
 from trilogue.translate.learning.remedies import Remedy, remedied
@@ -31,7 +31,7 @@ def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], call: Call) -> t
     if not allowed:
         return body, []
     body, changes = remedied(body, allowed)
-    return body, [] if call.strict else [Loss(LOSS, path, detail) for path, detail in changes]
+    return body, [] if refuses(call.strict, LOSS) else [Loss(LOSS, path, detail) for path, detail in changes]
 
 
 def read_lesson(failure: Failure, body: bytes, call: Call) -> tuple[Remedy, ...]:
@@ -41,7 +41,7 @@ def read_lesson(failure: Failure, body: bytes, call: Call) -> tuple[Remedy, ...]
 
 def _allowed(remedies: Sequence[Remedy], call: Call) -> Sequence[Remedy]:
     """Return the remedies that may be used: in strict mode, none for what the client has set itself."""
-    if not call.strict or not remedies:
+    if not remedies or not refuses(call.strict, LOSS):
         return remedies
     asked = parse_request(call.body)
     return [remedy for remedy in remedies if (name := _top(remedy)) in _OURS and name not in asked]

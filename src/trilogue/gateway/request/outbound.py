@@ -7,35 +7,40 @@ the client's headers. A provider that speaks several protocols gets the one in w
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from trilogue.errors import ClientError, StrictLoss, Unsupported
+from trilogue.errors import ClientError, Unsupported
 from trilogue.gateway.request.call import Call, with_model, without_head
 from trilogue.gateway.request.learning import adjusted
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.compaction import ITEM_MARK, opened
+from trilogue.gateway.stored.fields import REFERENCE_MARK, input_items, reference_of
+from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.jsontext.text import dump, parse_request
-from trilogue.model import Json, Ledger, Loss, Protocol
+from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
+from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.options import profile_fields
 from trilogue.translate.learning.remedies import Remedy
+from trilogue.translate.reasoning.kept import Recall
 from trilogue.translate.reasoning.removal import strip_reasoning
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.translate.reasoning.unseal import without_sealed
-from trilogue.translate.requests import fit_own, translate_request
+from trilogue.translate.reasoning.unseal import accepts_text, without_sealed
+from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
 from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_KEEPS_NOTHING = "this upstream keeps nothing of earlier requests: send the whole history"
 
 
 def refuse_state(body: bytes, protocol: Protocol) -> None:
@@ -44,20 +49,25 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
     A server that does not know these fields would ignore them and respond without the history, because the client sends
     only what is new. After this error, clients send everything.
     """
-    named = [name for name in CODECS[protocol].endpoint.state_fields if b'"%b"' % name.encode() in body]
-    if not named:
+    endpoint = CODECS[protocol].endpoint
+    named = [name for name in endpoint.state_fields if b'"%b"' % name.encode() in body]
+    refers = endpoint.continues and body.find(REFERENCE_MARK) >= 0
+    if not named and not refers:
         return
     fields = _decode_fields(body)
     for name in named:
         if bytes(fields.get(name, b"null")) != b"null":
-            raise Unsupported(name, "this upstream keeps nothing of earlier requests: send the whole history")
+            raise Unsupported(name, _KEEPS_NOTHING)
+    for position, item in enumerate(input_items(fields.get("input", Raw())) if refers else ()):
+        if reference_of(item) is not None:
+            raise Unsupported(f"input[{position}]", _KEEPS_NOTHING)
 
 
 class Outbound(Struct, frozen=True, gc=False):
     """One attempt, ready to be sent. `exchange`: None in pass-through.
 
     `adjustable`: parameters that the upstream refuses may be left out. `renamed`: the client knows the model by another
-    name.
+    name. `pauses`: how the upstream may pause the response, if the client cannot continue it itself.
     """
 
     request: UpstreamRequest
@@ -66,6 +76,9 @@ class Outbound(Struct, frozen=True, gc=False):
     protocol: Protocol
     adjustable: bool = True
     renamed: bool = False
+    echo: dict[str, Json] | None = None
+    """what the response must say about storage, if the upstream does not know"""
+    pauses: PauseForm | None = None
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -148,16 +161,19 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
     profile = place.provider.profile(place.model, protocol)
     target = _target(place, protocol, replace(profile, **fields) if fields else profile)
-    body = services.items.expand(call.key_name, call.body, time.monotonic())
-    up = translate_request(
-        body,
-        source=call.client,
-        target=target,
+    options = RequestOptions(
         strict=call.strict,
         repair=services.config.repair_history,
         sealer=services.sealer,
+        recall=None if call.memory is None else _recalled(call.memory, place, services),
     )
+    body = call.body if call.turn is None else call.turn.expanded
+    if CODECS[call.client].endpoint.compaction and body.find(ITEM_MARK) >= 0:
+        body = opened(body, services.sealer)
+    up = translate_request_with(body, call.client, target, options)
     wire, losses = up.body, up.losses
+    if call.memory is not None and call.memory.unread:
+        losses = losses + call.memory.losses
     if remedies:
         wire, refused = adjusted(wire, remedies, call)
         losses = losses + refused
@@ -165,19 +181,36 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     if extra_headers is not None:
         extra += tuple(extra_headers(wire).items())
     sent = _request(call, place, protocol, target.profile, extra, dump(wire))
-    return Outbound(sent, up.exchange, losses, protocol)
+    exchange = up.exchange if call.turn is None else replace(up.exchange, body=call.turn.echoed(up.exchange.body))
+    pauses = CODECS[protocol].pauses
+    if pauses is not None and (CODECS[call.client].pauses is not None or not pauses.may_pause(wire)):
+        pauses = None
+    return Outbound(sent, exchange, losses, protocol, pauses=pauses)
+
+
+def _recalled(memory: ReasoningMemory, place: Place, services: Services) -> Recall:
+    """Return the kept reasoning of the request, except for what this account has refused before."""
+    return services.refused_reasoning.accepted(place.provider.name, place.account.name, memory.found)
 
 
 def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None = None) -> Outbound:
     provider, model = place.provider, place.model
     profile, body = provider.profile(model, call.client), call.body
     losses: list[Loss] = []
-    if not profile.keeps_state:
+    turn, keeps_state, echo = call.turn, profile.keeps_state and not provider.is_demo, None
+    if turn is not None and turn.is_complete_with(provider.name, place.account.name, keeps_state):
+        body, losses = turn.expanded_for(provider.name, place.account.name)
+        if not keeps_state:
+            refuse_state(body, call.client)
+        echo = turn.echoed({} if keeps_state else {"store": turn.fields.stores})
+    elif turn is not None and not keeps_state and turn.fields.stores:
+        echo = {"store": True}
+    elif not keeps_state:
         refuse_state(body, call.client)
     codec = CODECS[call.client]
-    plain_text = codec.text_reasoning or profile.raw_reasoning
-    if codec.may_hold_sealed(body, plain_text):
-        body, losses = own_body(body, call.client, call.strict, services.sealer, plain_text=plain_text)
+    if codec.may_hold_sealed(body, accepts_text(call.client, profile)):
+        body, foreign = own_body(body, call.client, call.strict, services.sealer, profile)
+        losses = losses + foreign
     if model != call.model:
         body = with_model(body, call.model, model)
     if codec.billing_block and not profile.billing_block:
@@ -194,7 +227,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     request = _request(call, place, call.client, profile, call.forwarded, body)
     # An alias or a route gives the model another name; `provider/model` contains the name itself.
     renamed = model != call.model and call.model != f"{provider.name}/{model}"
-    return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=renamed)
+    return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=renamed, echo=echo)
 
 
 def _has_tools(body: bytes) -> bool:
@@ -207,8 +240,7 @@ def _fitted(call: Call, body: bytes, target: Target, repair: bool) -> tuple[byte
     ledger = Ledger()
     wire = parse_request(body)
     fitted: dict[str, Json] = fit_own(wire, target, ledger, repair=repair)
-    if call.strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(call.strict)
     return body if fitted is wire else dump(fitted), ledger.losses
 
 
@@ -222,25 +254,25 @@ def _adjusted(call: Call, body: bytes, remedies: tuple[Remedy, ...]) -> tuple[by
 def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
     """Return the body without Claude Code's billing block."""
     body, losses = strip_billing(body)
-    if call.strict and losses:
-        raise StrictLoss(tuple(losses))
+    refuse_losses(losses, call.strict)
     return body, losses
 
 
 def own_body(
-    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, *, plain_text: bool = True
+    body: bytes, protocol: Protocol, strict: Severity | None, sealer: Sealer, profile: Profile
 ) -> tuple[bytes, list[Loss]]:
     """Return the body for an upstream of the client's own protocol, without values that only this gateway can read.
 
-    The bytes are the same if there are none. `plain_text`: the upstream accepts reasoning that is only text.
+    The bytes are the same if there are none.
     """
-    if not CODECS[protocol].may_hold_sealed(body, plain_text):
+    if not CODECS[protocol].may_hold_sealed(body, accepts_text(protocol, profile)):
         return body, []
+    if CODECS[protocol].endpoint.compaction:
+        body = opened(body, sealer)
     ledger = Ledger()
     wire = parse_request(body)
-    cleaned = without_sealed(wire, protocol, ledger, sealer, plain_text=plain_text)
-    if strict:
-        ledger.refuse_if_any()
+    cleaned = without_sealed(wire, protocol, ledger, sealer, profile)
+    ledger.refuse_if_any(strict)
     return body if cleaned is wire else dump(cleaned), ledger.losses
 
 
@@ -249,17 +281,19 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
 
     `only`: the beginnings of the values to remove; by default all are removed.
     """
-    body, losses = strip_reasoning(call.body, protocol=call.client, only=only)
-    if call.strict and losses:
-        raise StrictLoss(tuple(losses))
-    return replace(call, body=dump(body)), losses
+    wire, losses = strip_reasoning(call.whole, protocol=call.client, only=only)
+    refuse_losses(losses, call.strict)
+    body = dump(wire)
+    turn = call.turn if call.turn is None or call.turn.foreign_conversation else call.turn.with_expanded(body)
+    memory = None if call.memory is None else call.memory.without_earlier() if only is None else call.memory
+    return replace(call, body=body, turn=turn, memory=memory), losses
 
 
 def _request(
     call: Call, place: Place, protocol: Protocol, profile: Profile, headers: HeaderPairs, body: bytes
 ) -> UpstreamRequest:
     provider, endpoint = place.provider, CODECS[protocol].endpoint
-    url = provider.url(protocol, endpoint.path or endpoint.url_path(place.model, call.stream))
+    url = provider.url(protocol, call.path or endpoint.path or endpoint.url_path(place.model, call.stream))
     if endpoint.in_url is not None:
         body = without_head(body, place.model, call.stream)
     if call.query and protocol is call.client:

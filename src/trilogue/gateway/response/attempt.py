@@ -5,14 +5,17 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.observe.observer import ByteObservers
 from trilogue.gateway.observe.upstream_bytes import ObservedResponse
 from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.failures import error_body, response_failure
 from trilogue.gateway.request.outbound import Outbound, Place, outbound, stripped
 from trilogue.gateway.response.timing import ProgressLimit, TimeLimits
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure, Loss, Usage
 from trilogue.pool import Attempt
+from trilogue.state.responses import OriginAccount
 from trilogue.upstream import UpstreamResponse
 
 
@@ -44,6 +47,11 @@ class UpstreamAttempt:
         """removes the secrets of the account from errors"""
         self._place = place
 
+    @property
+    def origin(self) -> OriginAccount | None:
+        """The account that knows the response by its id; None if the id is the gateway's own."""
+        return OriginAccount(self.planned.provider, self.planned.account) if self.outbound.exchange is None else None
+
     async def send(self, limits: TimeLimits, stream: bool, observers: ByteObservers | None) -> None:
         """Send the request and wait for the headers of the response. Raises UpstreamError."""
         account, clocks, request = self._place.account, self._place.provider.clocks, self.outbound.request
@@ -56,6 +64,15 @@ class UpstreamAttempt:
         if stream and response.status < 300:
             self.progress = limits.streaming(clocks.first_event, clocks.between_events)
 
+    async def check(self) -> None:
+        """Raise UpstreamError if the response is an error or a redirect."""
+        response = self.response
+        if response.status >= 400:
+            body = await error_body(response)
+            raise UpstreamFailure(response_failure(response, body, self.outbound.protocol, self.redactor))
+        if response.status >= 300:
+            raise UpstreamProtocolError(f"the upstream responded with a redirect ({response.status})")
+
 
 def prepare(call: Call, place: Place, services: Services, strip: bool) -> Outbound:
     """Return what is sent. Raises ClientError if the target cannot express it.
@@ -66,7 +83,7 @@ def prepare(call: Call, place: Place, services: Services, strip: bool) -> Outbou
     if strip:
         call, losses = stripped(call)
     elif services.refused_reasoning.known and not call.strict:
-        rejected = services.refused_reasoning.within(place.provider.name, place.account.name, call.body)
+        rejected = services.refused_reasoning.within(place.provider.name, place.account.name, call.whole)
         call, losses = stripped(call, rejected) if rejected else (call, losses)
     request = outbound(call, place, services)
     if not losses and not call.losses:

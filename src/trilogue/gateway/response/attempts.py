@@ -12,16 +12,17 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from trilogue.errors import ClientError, UpstreamError, UpstreamFailure, UpstreamProtocolError
+from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.failures import error_body, redacted, response_failure
+from trilogue.gateway.request.failures import redacted
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.learning import read_lesson, remember
 from trilogue.gateway.request.outbound import Place
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt, prepare
 from trilogue.gateway.response.client_response import ClientResponse
+from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.streamed import StreamRelay
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.whole import relay_whole
@@ -34,6 +35,7 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
+from trilogue.state.responses import OriginAccount
 from trilogue.translate.learning.remedies import Remedy
 
 
@@ -61,6 +63,8 @@ async def respond(
         sticky = _conversation(call, services, targets)
     now = steady_time()
     services.sync(now)
+    if call.turn is not None and call.turn.origin is not None:
+        targets = _preferring(call.turn.origin, services, targets, sticky, now)
     plan = services.pools.begin(now, context.request_id, targets, sticky=sticky, tokens=size // BYTES_PER_TOKEN)
     record.decision = plan.decision
     if services.observers.request_planned is not None:
@@ -165,15 +169,15 @@ class RequestAttempts(Struct, eq=False):
 
     async def _relay(self, attempt: UpstreamAttempt) -> RelayResult:
         """Relay the response of an attempt. Raises UpstreamError if it is none, or an error."""
-        response = attempt.response
-        if response.status >= 400:
-            body = await error_body(response)
-            raise UpstreamFailure(response_failure(response, body, attempt.outbound.protocol, attempt.redactor))
-        if response.status >= 300:
-            raise UpstreamProtocolError(f"the upstream responded with a redirect ({response.status})")
+        if attempt.response.status >= 300:
+            await attempt.check()
+        services, pauses, continuation = self._services, attempt.outbound.pauses, None
+        if pauses is not None:
+            most = services.config.server.max_continuations
+            continuation = Continuation(attempt, pauses, self._limits, most, self._context.byte_observers)
         if self._call.stream:
-            return await StreamRelay(self._client, attempt, self._services).run()
-        return await relay_whole(self._client, attempt, self._services)
+            return await StreamRelay(self._client, attempt, services, continuation).run()
+        return await relay_whole(self._client, attempt, services, continuation)
 
     def _finish(self, planned: Attempt, result: RelayResult) -> None:
         """Report an attempt whose response the client has got. One that was cut off is still a failed attempt."""
@@ -236,8 +240,10 @@ class RequestAttempts(Struct, eq=False):
         """Remember reasoning that an account cannot verify. Reasoning that it lacks is nothing to remember."""
         planned = self._plan.decision.attempts[-1]
         if planned.why == REJECTED:
-            call = self._call
-            self._services.refused_reasoning.learn(planned.provider, planned.account, call.body, call.client, failure)
+            call, refused = self._call, self._services.refused_reasoning
+            refused.learn(planned.provider, planned.account, call.whole, call.client, failure)
+            if call.memory is not None:
+                refused.learn_kept(planned.provider, planned.account, call.memory.found)
 
     def _no_response(self, refusal: ClientError | None) -> ClientError | UpstreamFailure:
         """Return the error for the client when there is no next attempt."""
@@ -255,3 +261,19 @@ def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -
         if len(services.pools.pools[target.provider].accounts) > 1:
             return sticky_key(call.body, call.client, call.headers)
     return ""
+
+
+def _preferring(
+    origin: OriginAccount, services: Services, targets: Sequence[Upstream], sticky: str, now: float
+) -> Sequence[Upstream]:
+    """Prefer the account that knows the response which a request continues. Return the targets in that order.
+
+    The pool knows it by the conversation, but not after a restart on another machine, and not among providers.
+    """
+    pool = services.pools.pools.get(origin.provider)
+    account = pool.account(origin.account) if pool is not None else None
+    if pool is None or account is None:
+        return targets
+    if sticky and pool.settings.sticky:
+        pool.bind(sticky, account, now)
+    return sorted(targets, key=lambda target: target.provider != origin.provider)

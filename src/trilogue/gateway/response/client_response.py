@@ -7,6 +7,7 @@ which step is possible when. What the upstream sends is read in `whole` and `str
 
 from __future__ import annotations
 
+import re
 import time
 from enum import IntEnum, auto
 
@@ -14,7 +15,7 @@ from msgspec import Struct
 
 from trilogue.errors import InternalError, UpstreamError, UpstreamFailure
 from trilogue.gateway.observe.observer import Observers
-from trilogue.gateway.observe.record import RequestRecord, loss_codes
+from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import for_client
 from trilogue.gateway.response.attempt import UpstreamAttempt
@@ -22,12 +23,15 @@ from trilogue.gateway.response.headers import JSON_HEADERS, SSE_HEADERS, kept_he
 from trilogue.gateway.response.pass_through import StreamPath
 from trilogue.jsontext.text import parse_request
 from trilogue.model import Failed, Loss
+from trilogue.protocols.content.ids import digest
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.reply import Reply
 from trilogue.serving import Headers, Responder
 from trilogue.sse import COMMENT
 from trilogue.translate.responses import Stamp
+
+_NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
 
 
 class ResponseState(IntEnum):
@@ -99,6 +103,13 @@ class ClientResponse(Struct, eq=False):
     _held_back: bytes = b""
     """the last piece of the stream, which is sent together with its end"""
     _stamp: Stamp | None = None
+    _next_number: int = 0
+    """the number of the next event, if its protocol numbers them and the end was dropped"""
+
+    @property
+    def streams(self) -> bool:
+        """Whether the client gets a stream."""
+        return self.call.stream
 
     @property
     def is_final(self) -> bool:
@@ -111,12 +122,12 @@ class ClientResponse(Struct, eq=False):
         self._attempt = attempt
 
     def reply(self, attempt: UpstreamAttempt, losses: list[Loss], body: bytes) -> None:
-        """Send a whole response."""
+        """Send a response that is not streamed, with the headers that the upstream sent and the losses."""
         self._advance(ResponseStep.REPLY)
         headers = [*JSON_HEADERS, *kept_headers(attempt.response)]
         if losses:
             self.record.declare(losses)
-            headers += loss_header(self.record.loss_codes)
+            headers += loss_header(losses)
         if self._observers.response_began is not None:
             self._observers.response_began(self.record)
         self.responder.reply(200, headers, body)
@@ -144,8 +155,23 @@ class ClientResponse(Struct, eq=False):
         """Keep the last piece of a stream until its end: one write instead of two."""
         self._held_back = out
 
+    def hold_more(self, out: bytes) -> None:
+        """Keep this piece back as well."""
+        self._held_back += out
+
+    @property
+    def held_back(self) -> bytes:
+        """What will be sent with the end."""
+        return self._held_back
+
+    def drop_end(self) -> None:
+        """Forget the end of a stream that the client must not get: an error takes its place."""
+        numbers = _NUMBERS.findall(self._held_back)
+        self._held_back, self._path = b"", None
+        self._next_number = int(numbers[-1]) if numbers else 0
+
     def end(self) -> None:
-        """End a stream."""
+        """End a stream, with the bytes that were held back for its end."""
         self._advance(ResponseStep.END)
         self.responder.end(self._held_back)
 
@@ -160,7 +186,7 @@ class ClientResponse(Struct, eq=False):
     def must_fail_in_band(self, error: UpstreamError) -> bool:
         """Return whether clients understand this error only inside a stream, even as its first event."""
         client = self.call.client
-        return self.call.stream and failure_of(error, client).kind in codec(client).streamed_failures
+        return self.streams and failure_of(error, client).kind in codec(client).streamed_failures
 
     def fail_in_band(self, error: UpstreamError) -> None:
         """End the stream with an error."""
@@ -171,7 +197,10 @@ class ClientResponse(Struct, eq=False):
         path = self._path
         if path is None:
             # The client knows nothing of a response that was held: the error is the whole stream.
-            out = codec(self.call.client).encoder(self._own_reply()).encode([Failed(failure)])
+            encoder = codec(self.call.client).encoder(self._own_reply())
+            if self._next_number:
+                encoder.resume(self._next_number)
+            out = encoder.encode([Failed(failure)])
         else:
             out = b"" if path.done else path.fail(UpstreamFailure(failure))
         self.responder.end(self._held_back + out)
@@ -179,8 +208,14 @@ class ClientResponse(Struct, eq=False):
     def stamp(self) -> Stamp:
         """Return the time and id of the response, which are the same in all of its parts."""
         if self._stamp is None:
-            name = self.call.request_id
-            self._stamp = Stamp(now=int(time.time()), clock=time.time, seed=name, request_id=name)
+            name, now, turn = self.call.request_id, time.time(), self.call.turn
+            stored = turn is not None and turn.fields.stores
+            kept = stored or (turn is not None and turn.connection is not None)
+            # Upstreams may repeat their ids. One that begins with the time is found faster among many.
+            identifier = f"resp_{int(now * 1000):012x}{digest(name, 6)}" if kept else ""
+            self._stamp = Stamp(
+                now=int(now), clock=time.time, seed=name, request_id=name, response_id=identifier, stored=stored
+            )
         return self._stamp
 
     def _advance(self, step: ResponseStep) -> None:
@@ -193,7 +228,7 @@ class ClientResponse(Struct, eq=False):
         """Send status and headers, unless a keep-alive already has. `kept`: headers of the upstream."""
         if not self.responder.started:
             losses = self._attempt.outbound.losses if self._attempt is not None else []
-            self.responder.start(200, [*SSE_HEADERS, *kept, *loss_header(loss_codes(losses))])
+            self.responder.start(200, [*SSE_HEADERS, *kept, *loss_header(losses)])
 
     def _own_reply(self) -> Reply:
         """Return what the encoder needs for a response that comes from the gateway alone."""

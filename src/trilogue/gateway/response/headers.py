@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
+from trilogue.model import Loss, loss_header_value
 from trilogue.serving import Headers
 from trilogue.upstream import UpstreamResponse
 
@@ -29,6 +31,6 @@ def _kept(name: str) -> bytes:
     return name.encode("latin-1") if name.startswith(_KEPT) else b""
 
 
-def loss_header(codes: tuple[str, ...]) -> Headers:
-    """Return the header that declares losses to the client; nothing if there are none."""
-    return [(b"trilogue-loss", ", ".join(codes).encode("latin-1"))] if codes else []
+def loss_header(losses: Sequence[Loss]) -> Headers:
+    """Return the header that declares losses to the client, with their paths; nothing if there are none."""
+    return [(b"trilogue-loss", loss_header_value(losses).encode("ascii"))] if losses else []

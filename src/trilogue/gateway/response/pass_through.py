@@ -15,6 +15,7 @@ from typing import Protocol as Interface
 
 from trilogue.errors import UpstreamError
 from trilogue.gateway.request.call import read_model, with_model
+from trilogue.gateway.stored.echo import echoed_events
 from trilogue.jsontext.text import dump
 from trilogue.model import (
     BlockStart,
@@ -55,6 +56,8 @@ class StreamPath(Interface):
     finish: Finish | None
 
     @property
+    def paused(self) -> bool: ...
+    @property
     def usage(self) -> Usage | None: ...
     @property
     def losses(self) -> list[Loss]: ...
@@ -77,6 +80,9 @@ _NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
 
 class PassThrough:
     """A stream whose bytes are forwarded unchanged."""
+
+    paused = False
+    """a client of the same protocol knows pauses itself"""
 
     def __init__(self, protocol: Protocol, reply: Reply) -> None:
         self._protocol = protocol
@@ -260,3 +266,26 @@ class RenamingPassThrough(PassThrough):
         for theirs, ours in self._spellings:
             data = data.replace(theirs, ours)
         return data
+
+
+class EchoingPassThrough(PassThrough):
+    """A stream of an upstream which does not know that its response is stored: its response objects get to say so."""
+
+    echo: dict[str, Json]
+    """the fields about storage, by name; set before the first bytes"""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the whole events in these bytes, with what they say about storage."""
+        return echoed_events(super().feed(data), self.echo)
+
+    def whole(self, body: dict[str, Json]) -> bytes:
+        """Return a whole response where a stream was asked for."""
+        return super().whole({**body, **self.echo})
+
+    def close(self) -> bytes:
+        """Return what is left when the upstream has ended."""
+        return echoed_events(super().close(), self.echo)
+
+
+class EchoingRenamingPassThrough(EchoingPassThrough, RenamingPassThrough):
+    """The same for a client that knows the model by another name."""

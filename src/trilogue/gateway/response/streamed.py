@@ -8,12 +8,20 @@ import time
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse, ResponseState
+from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.first_bytes import FirstBytes
-from trilogue.gateway.response.kept_items import keep_items
-from trilogue.gateway.response.pass_through import PassThrough, RenamingPassThrough, StreamPath
+from trilogue.gateway.response.pass_through import (
+    EchoingPassThrough,
+    EchoingRenamingPassThrough,
+    PassThrough,
+    RenamingPassThrough,
+    StreamPath,
+)
 from trilogue.gateway.setup.services import Services
-from trilogue.jsontext.text import parse_upstream
+from trilogue.gateway.stored.turn import StoredTurn, final_response
+from trilogue.jsontext.text import dump, parse_upstream
 from trilogue.protocols.stream.reply import Reply
+from trilogue.state.responses import StoreError
 from trilogue.translate.responses import StreamTranslator
 from trilogue.upstream import UpstreamResponse
 
@@ -27,15 +35,39 @@ _STREAMING = ResponseState.STREAMING
 class StreamRelay:
     """One upstream stream on its way to the client."""
 
-    __slots__ = ("_attempt", "_client", "_first", "_path", "_progress", "_redactor", "_responder", "_services")
+    __slots__ = (
+        "_attempt",
+        "_client",
+        "_continuation",
+        "_first",
+        "_keeps",
+        "_path",
+        "_progress",
+        "_redactor",
+        "_responder",
+        "_runs_upstream",
+        "_services",
+    )
 
-    def __init__(self, client: ClientResponse, attempt: UpstreamAttempt, services: Services) -> None:
+    def __init__(
+        self,
+        client: ClientResponse,
+        attempt: UpstreamAttempt,
+        services: Services,
+        continuation: Continuation | None = None,
+    ) -> None:
         self._client = client
+        self._continuation = continuation
         self._responder = client.responder
         self._attempt = attempt
         self._progress = attempt.progress
         self._redactor = attempt.redactor
         self._services = services
+        self._keeps = client.call.turn is not None or client.call.memory is not None
+        """whether something may have to be stored before the end of the response leaves"""
+        turn = client.call.turn
+        self._runs_upstream = turn is not None and turn.passes_background and attempt.origin is not None
+        """whether the upstream runs the response in the background, and that was not stored yet"""
         self._path = _path_for(client, attempt)
         self._first = FirstBytes(attempt.response)
 
@@ -44,20 +76,59 @@ class StreamRelay:
 
         What the upstream says about a failure must be `redacted` before it is logged or sent.
         """
-        response, path, first = self._attempt.response, self._path, self._first
-        await response.pour(self._take)
-        if first.bare:
-            body, whole = await first.gathered(response, self._services.limits.max_body_bytes)
-            self._forward(path.whole(parse_upstream(body, whole=True)) if whole else path.feed(body))
-            if not _is_over(path):
-                await response.pour(self._take)
+        path, first = self._path, self._first
+        await self._read()
+        while path.paused and await self._continue():
+            await self._read()
+        response = self._attempt.response
         if self._client.state is not _STREAMING and first.too_long:
             raise UpstreamProtocolError("the upstream has sent too much without any content")
         if path.started or path.failed is None:
             await self._read_end(response)
+        if self._keeps:
+            await self._keep()
         self._commit()
         response.release(AFTERWARDS_SECONDS)
         return self._finish()
+
+    async def _read(self) -> None:
+        """Read the stream until the response is complete, or this part of it."""
+        response, path, first = self._attempt.response, self._path, self._first
+        take = self._take if self._continuation is None else self._take_part
+        await response.pour(take)
+        if self._runs_upstream and self._has_begun():
+            await self._keep_running()
+            await response.pour(take)
+        if first.bare:
+            body, whole = await first.gathered(response, self._services.limits.max_body_bytes)
+            first.bare = b""
+            if self._continuation is not None:
+                self._continuation.pieces = [body]
+            self._forward(path.whole(parse_upstream(body, whole=True)) if whole else path.feed(body))
+            if not _is_over(path):
+                await response.pour(take)
+
+    async def _continue(self) -> bool:
+        """Continue a response that the upstream has paused. Return False if that has been done too often."""
+        path, continuation = self._path, self._continuation
+        if continuation is None or not isinstance(path, StreamTranslator):
+            return False
+        if path.started:
+            self._commit()
+        self._client.send()
+        if not await continuation.continue_stream():
+            self._forward(path.end_paused())
+            return False
+        path.resume()
+        self._progress = self._attempt.progress
+        self._responder.follow(self._attempt.response.hold)
+        return True
+
+    def _take_part(self, data: bytes) -> bool:
+        """Do the same as `_take` for a response that may be paused: then its bytes are needed to continue it."""
+        if self._continuation is not None:
+            self._continuation.pieces.append(data)
+        return self._take(data)
 
     def _take(self, data: bytes) -> bool:
         """Take bytes of the upstream; return whether that is enough for `pour`.
@@ -91,6 +162,8 @@ class StreamRelay:
             self._progress.since = time.monotonic()
             self._progress.began()
         self._forward(out)
+        if self._runs_upstream and self._has_begun():
+            return True
         return _is_over(path) or (self._client.state is not _STREAMING and first.too_long)
 
     async def _read_end(self, response: UpstreamResponse) -> None:
@@ -99,6 +172,8 @@ class StreamRelay:
         more = True
         while more and not path.done:
             if not response.complete:
+                if self._keeps and path.finish is not None:
+                    await self._keep()
                 self._client.send()
             over = _is_over(path)
             data = await (_rest(response, until) if over else response.chunk())
@@ -114,12 +189,59 @@ class StreamRelay:
         path = self._path
         if path.failed is not None:
             out = self._redactor.body(out)
+        ends = self._keeps and path.finish is not None
         if self._client.state is _STREAMING:
-            self._client.send(out)
+            if ends:
+                self._client.hold_more(out)
+            else:
+                self._client.send(out)
             return
         self._first.hold(out)
-        if path.started and self._first.held:
+        if path.started and self._first.held and not ends and not self._runs_upstream:
             self._commit()
+
+    async def _keep_running(self) -> None:
+        """Store a response that the upstream runs in the background, before the client has anything of it.
+
+        From then on it goes on without the client, and the client can ask for the rest.
+        """
+        self._runs_upstream = False
+        turn = self._client.call.turn
+        if turn is not None:
+            await turn.keep_running(final_response(b"".join(self._first.held)), self._attempt.origin)
+        self._commit()
+
+    def _has_begun(self) -> bool:
+        """Return whether the upstream has named the response, and goes on with it."""
+        path = self._path
+        return isinstance(path, PassThrough) and bool(path.response_id and self._first.held) and not _is_over(path)
+
+    async def _keep(self) -> None:
+        """Store the response, and its reasoning if the client cannot send that back.
+
+        Raises StoreError if the response cannot be stored; the client must not get its end then.
+        """
+        self._keeps = False
+        path, turn, memory = self._path, self._client.call.turn, self._client.call.memory
+        if path.finish is None:
+            return
+        if turn is not None:
+            await self._store(turn)
+        if memory is not None and isinstance(path, StreamTranslator):
+            await memory.keep(path.kept)
+
+    async def _store(self, turn: StoredTurn) -> None:
+        path = self._path
+        if isinstance(path, StreamTranslator):
+            body = dump(path.snapshot)
+        else:
+            body = final_response(self._client.held_back or b"".join(self._first.held))
+        try:
+            await turn.keep(body, self._attempt.origin)
+        except StoreError:
+            self._first.held.clear()
+            self._client.drop_end()
+            raise
 
     def _commit(self) -> None:
         """Give the client this response: it has content or is over. Raises UpstreamFailure if it failed without any."""
@@ -141,8 +263,6 @@ class StreamRelay:
         if failure is not None:
             record.mark_failed(failure)
         client.end()
-        if isinstance(path, StreamTranslator):
-            keep_items(client.call, outbound, path.snapshot, self._services.items)
         response_id = path.response_id if isinstance(path, PassThrough) else ""
         return RelayResult(usage=path.usage, response_id=response_id, failure=failure)
 
@@ -151,9 +271,19 @@ def _path_for(client: ClientResponse, attempt: UpstreamAttempt) -> StreamPath:
     """Return the translator, or the pass-through if both sides speak the same protocol."""
     outbound, call, stamp = attempt.outbound, client.call, client.stamp()
     if outbound.exchange is not None:
-        return StreamTranslator(source=outbound.protocol, target=call.client, exchange=outbound.exchange, stamp=stamp)
+        return StreamTranslator(
+            source=outbound.protocol,
+            target=call.client,
+            exchange=outbound.exchange,
+            stamp=stamp,
+            continues=outbound.pauses is not None,
+        )
     reply = Reply(model=call.model, created=stamp.now, seed=stamp.seed, request_id=stamp.request_id, source=call.client)
-    return (RenamingPassThrough if outbound.renamed else PassThrough)(outbound.protocol, reply)
+    if outbound.echo is None:
+        return (RenamingPassThrough if outbound.renamed else PassThrough)(outbound.protocol, reply)
+    path = (EchoingRenamingPassThrough if outbound.renamed else EchoingPassThrough)(outbound.protocol, reply)
+    path.echo = outbound.echo
+    return path
 
 
 def _is_over(path: StreamPath) -> bool:

@@ -30,7 +30,7 @@ class KeepAlive:
         self._deadlines.add(self._check, time.monotonic() + interval)
 
     def stop(self) -> None:
-        """Send no more keep-alives."""
+        """Send no more keep-alives for this response."""
         self._deadlines.remove(self._check)
 
     def _check(self) -> None:
@@ -66,7 +66,7 @@ class ProgressLimit:
             self._wait("between_events", self._between)
 
     def stop(self) -> None:
-        """Remove the limit."""
+        """Remove the limit that applies at the moment, so that it cannot expire."""
         self._deadlines.remove(self._check)
 
     def _wait(self, setting: str, seconds: float) -> None:
@@ -113,7 +113,7 @@ class TimeLimits:
             self._progress = None
 
     def stop(self) -> None:
-        """Remove all limits."""
+        """Remove all limits: that of the whole request, and those of the current attempt."""
         self._deadlines.remove(self._expire)
         if self._progress is not None:
             self.attempt_ended()

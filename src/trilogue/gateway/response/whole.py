@@ -7,10 +7,11 @@ from codecs import BOM_UTF8
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
+from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.first_bytes import is_stream
-from trilogue.gateway.response.kept_items import keep_items
 from trilogue.gateway.response.pass_through import renamed
 from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.echo import echoed_body
 from trilogue.jsontext.text import dump
 from trilogue.protocols.codec import ResponseSummary
 from trilogue.translate.responses import (
@@ -25,7 +26,9 @@ Converted = tuple[ResponseSummary, bytes, ResponseTranslation | None]
 """what the record needs to know, the client's body, and the translation if there was one"""
 
 
-async def relay_whole(client: ClientResponse, attempt: UpstreamAttempt, services: Services) -> RelayResult:
+async def relay_whole(
+    client: ClientResponse, attempt: UpstreamAttempt, services: Services, continuation: Continuation | None = None
+) -> RelayResult:
     """Send the client the upstream's whole response. Raises UpstreamError, before anything is sent, if it is not one.
 
     What the upstream says about a failure must be `redacted` before it is logged or sent.
@@ -34,6 +37,8 @@ async def relay_whole(client: ClientResponse, attempt: UpstreamAttempt, services
     if body.startswith(BOM_UTF8):
         # Not every client's JSON parser accepts it.
         body = body.removeprefix(BOM_UTF8)
+    if continuation is not None and body[:1] == b"{":
+        body = await continuation.complete(body, services.limits.max_body_bytes)
     if len(body) > LARGE_BYTES:
         summary, body, translation = await in_thread(_converted, client, attempt, body)
     else:
@@ -41,7 +46,12 @@ async def relay_whole(client: ClientResponse, attempt: UpstreamAttempt, services
     losses = attempt.outbound.losses
     if translation is not None:
         losses = [*losses, *translation.losses]
-        keep_items(client.call, attempt.outbound, translation.body, services.items)
+    if continuation is not None:
+        losses = [*losses, *continuation.losses]
+    if client.call.turn is not None:
+        await client.call.turn.keep(body, attempt.origin)
+    if translation is not None and client.call.memory is not None:
+        await client.call.memory.keep(translation.kept)
     client.record.usage, client.record.empty = summary.usage, summary.empty
     client.reply(attempt, losses, body)
     return RelayResult(usage=summary.usage, response_id=summary.id)
@@ -55,7 +65,8 @@ def _converted(client: ClientResponse, attempt: UpstreamAttempt, body: bytes) ->
         body = dump(collect_stream(body, protocol=upstream))
     if outbound.exchange is None:
         summary = summarize_response(body, source=upstream)
-        return summary, renamed(body, call.model) if outbound.renamed else body, None
+        body = renamed(body, call.model) if outbound.renamed else body
+        return summary, body if outbound.echo is None else echoed_body(body, outbound.echo), None
     down = translate_response(
         body, source=upstream, target=call.client, exchange=outbound.exchange, stamp=client.stamp()
     )

@@ -21,10 +21,21 @@ from trilogue.serving import Headers
 
 
 class ClientKey(Struct, frozen=True):
-    """A client key that was recognised. `mode`: its own translation mode, if it has one."""
+    """A client key that was recognised. `mode`: its own translation mode, if it has one.
+
+    `owner`: whose stored responses and conversations it can use. It depends on the text of the key and not on its name,
+    so that a new key never gets what an old key of the same name has stored.
+    """
 
     name: str
     mode: str | None = None
+    owner: str = ""
+
+
+def owner_of(name: str, secret: str) -> str:
+    """Return the owner for a client key: its name, for people, and a digest of its text."""
+    digest = blake2b(secret.encode("utf-8", "surrogateescape"), digest_size=12, person=b"trilogue-owner").hexdigest()
+    return f"{name}:{digest}"
 
 
 class KeyRing:

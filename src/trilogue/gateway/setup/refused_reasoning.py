@@ -11,6 +11,7 @@ from collections.abc import Set
 
 from trilogue.jsontext.text import dump
 from trilogue.model import Failure, Protocol
+from trilogue.translate.reasoning.kept import KeptReasoning, Recall
 from trilogue.translate.reasoning.removal import reasoning_values, strip_reasoning
 
 _START = 48
@@ -33,6 +34,17 @@ class RefusedReasoning:
         known = self.known.get((provider, account))
         return [start for start in known if body.find(start.encode()) >= 0] if known else []
 
+    def accepted(self, provider: str, account: str, recall: Recall) -> Recall:
+        """Return kept reasoning without that of responses of which this account has refused something."""
+        known = self.known.get((provider, account))
+        if not known:
+            return recall
+        return {call: kept for call, kept in recall.items() if not any(value in known for value in _starts(kept))}
+
+    def learn_kept(self, provider: str, account: str, recall: Recall) -> None:
+        """Remember that kept reasoning was refused. Errors name places of a request that no client has sent."""
+        self._add(provider, account, [start for kept in recall.values() for start in _starts(kept)])
+
     def learn(self, provider: str, account: str, body: bytes, protocol: Protocol, failure: Failure) -> None:
         """Remember what was refused: the value that the error names, or all of them if it names none."""
         if left_out := self.within(provider, account, body):
@@ -41,9 +53,12 @@ class RefusedReasoning:
         values = reasoning_values(body, protocol=protocol)
         named = [value for place, value in values.items() if _is_named(place, value, failure.message)]
         named = named or list(values.values())
+        self._add(provider, account, [value[:_START] for value in named])
+
+    def _add(self, provider: str, account: str, starts: list[str]) -> None:
         known = self.known.setdefault((provider, account), OrderedDict())
-        for value in named:
-            known[value[:_START]] = None
+        for start in starts:
+            known[start] = None
         while len(known) > _MAX_VALUES:
             known.popitem(last=False)
 
@@ -57,6 +72,10 @@ class RefusedReasoning:
         kept = RefusedReasoning()
         kept.known = {account: values for account, values in self.known.items() if account not in changed}
         return kept
+
+
+def _starts(kept: KeptReasoning) -> list[str]:
+    return [block.opaque.value[:_START] for block in kept.blocks if block.opaque is not None]
 
 
 def _is_named(place: str, value: str, message: str) -> bool:

@@ -13,7 +13,7 @@ from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.gateway.observe.access_log import AccessLog
 from trilogue.gateway.observe.decisions import DecisionLog
 from trilogue.gateway.observe.observer import Observers
-from trilogue.gateway.setup.access import ClientKey, KeyRing
+from trilogue.gateway.setup.access import ClientKey, KeyRing, owner_of
 from trilogue.gateway.setup.provider import TransportFor, UpstreamProvider
 from trilogue.gateway.setup.worker_state import WorkerState, client_keys
 from trilogue.model import Protocol
@@ -44,13 +44,21 @@ class Services:
         """the targets of a model and a client's protocol, if they were resolved before"""
         self.sealer = sealer
         keys = client_keys(config)
-        self.keys = KeyRing([(ClientKey(name, key.mode), key.key.reveal()) for name, key in keys.items()])
+        self.keys = KeyRing(
+            [
+                (ClientKey(name, key.mode, owner_of(name, key.key.reveal())), key.key.reveal())
+                for name, key in keys.items()
+            ]
+        )
         admin = config.admin.key
         self.admin = KeyRing([(ClientKey("admin"), admin.reveal())] if admin else [])
         self.limits = GatewayLimits(server.max_body_bytes, server.keepalive_seconds)
         carried = state.take(config)
         self.pools = carried.pools
-        self.items = carried.items
+        self.store = carried.stores.durable
+        """what is kept of responses and conversations; None if the configuration wants nothing kept"""
+        self.stores = carried.stores
+        """the same, and a store in memory for reasoning that must not be written"""
         self.refused_reasoning = carried.refused_reasoning
         self.catalog = carried.catalog
         self.decisions = carried.decisions

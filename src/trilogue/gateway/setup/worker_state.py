@@ -1,8 +1,11 @@
 """What outlives the configuration: everything that a worker keeps over a reload, and how each part is carried over.
 
 - Accounts (cooldowns, disabled keys, conversations, balances, counts, what models refused): all of it, by the names of
-  provider and account. Running requests of the old configuration still report to it. Only this survives a restart too.
-- Items that `item_reference` may name: those of client keys that are still the same.
+  provider and account. Running requests of the old configuration still report to it. It survives a
+  restart too.
+- Stored responses, conversations and reasoning: all of it, unless `state` changes. Each belongs to the text of a client
+  key, so that a new key cannot use what an old one of the same name has stored. It survives a restart too, but for the
+  reasoning of clients that asked to store nothing.
 - Reasoning that accounts have refused: that of accounts whose address, headers and key are still the same.
 - Lists of models: those of providers whose settings are still the same.
 - Recent decisions: the latest, as many as the new configuration keeps.
@@ -16,17 +19,19 @@ A `WorkerState` is made inside the worker process, after the fork.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import urandom
 from pathlib import Path
 from random import SystemRandom
 from typing import NamedTuple, TypeVar
 
+from trilogue.cipher import KEY_BYTES
 from trilogue.config import Config, Secret
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.config.types import ClientKeySettings
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.setup.catalog import Catalog
-from trilogue.gateway.setup.items import ItemStore
 from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
+from trilogue.gateway.setup.response_store import FILE_NAME, Stores, WorkerStores
 from trilogue.pool import Pools, Recent
 from trilogue.state import FileStore, MemoryStore, StateSync, steady_time
 
@@ -37,7 +42,7 @@ class CarriedOver(NamedTuple):
     """What a configuration gets from the one before it."""
 
     pools: Pools
-    items: ItemStore
+    stores: Stores
     refused_reasoning: RefusedReasoning
     catalog: Catalog
     decisions: Recent
@@ -46,15 +51,25 @@ class CarriedOver(NamedTuple):
 class WorkerState:
     """Everything in one worker that outlives its configuration. For the two files see `WorkerPools`.
 
-    `observers`: those of all requests, besides the access log and the recent decisions.
+    `observers`: those of all requests, besides the access log and the recent decisions. `storage_keys`: those that
+    encrypt stored responses, 32 bytes each, the one for new ones first.
     """
 
-    def __init__(self, file: Path, shared_file: Path | None = None, observers: Sequence[Observer] = ()) -> None:
+    def __init__(
+        self,
+        file: Path,
+        shared_file: Path | None = None,
+        observers: Sequence[Observer] = (),
+        *,
+        storage_keys: Sequence[bytes] = (),
+    ) -> None:
         self.pools = WorkerPools(file, shared_file)
         self.sync = self.pools.sync
         self.close = self.pools.close
+        """writes what is left of the accounts; `aclose` closes the rest too"""
+        # Without a key, what is stored can be read until the process ends.
+        self.stores = WorkerStores(file.with_name(FILE_NAME), storage_keys or (urandom(KEY_BYTES),))
         self._config: Config | None = None
-        self._items = ItemStore()
         self._refused_reasoning = RefusedReasoning()
         self._catalog = Catalog()
         self._decisions = Recent(0)
@@ -66,11 +81,17 @@ class WorkerState:
         if old is not None:
             changed = _changed(_accounts(old), _accounts(config))
             self._refused_reasoning = self._refused_reasoning.without_accounts(changed)
-            self._items = self._items.without_owners(_changed(_owners(old), _owners(config)))
             self._catalog = self._catalog.without_providers(_changed(old.providers, config.providers))
         pools = self.pools.take(config)
         self._decisions = self._decisions.with_limit(pools.settings.keep_decisions)
-        return CarriedOver(pools, self._items, self._refused_reasoning, self._catalog, self._decisions)
+        return CarriedOver(
+            pools, self.stores.take(config.state), self._refused_reasoning, self._catalog, self._decisions
+        )
+
+    async def aclose(self) -> None:
+        """Write what is left and close everything."""
+        self.close()
+        await self.stores.close()
 
 
 class WorkerPools:
@@ -120,11 +141,6 @@ def client_keys(config: Config) -> dict[str, ClientKeySettings]:
     The configuration has checked that no name is there twice.
     """
     return {key.name or f"key-{number}": key for number, key in enumerate(config.keys, 1)}
-
-
-def _owners(config: Config) -> dict[str, Secret | None]:
-    """Return who can own items: the client keys, or everyone together (an empty name) if there are none."""
-    return {name: key.key for name, key in client_keys(config).items()} or {"": None}
 
 
 def _accounts(config: Config) -> dict[tuple[str, str], object]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from trilogue.jsontext.text import parse_object
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, count, index, is_count, is_int, is_json, obj, objects, one_of, text
 from trilogue.lint.openai import CLIENT_TOOLS, ID_LIMIT
 from trilogue.model import Json
@@ -43,7 +43,7 @@ class ChatChoice(Struct):
     is_refused: bool = False
 
 
-def check_envelope(body: dict[str, Json], report: Report, expected: ExpectedResponse) -> None:
+def check_envelope(body: dict[str, Json], report: LintReport, expected: ExpectedResponse) -> None:
     """Check the top-level fields that chunks and bodies share."""
     fingerprint = body.get("system_fingerprint")
     report.check(fingerprint is None or isinstance(fingerprint, str), "B43", "system_fingerprint is not a string")
@@ -53,7 +53,7 @@ def check_envelope(body: dict[str, Json], report: Report, expected: ExpectedResp
         report.check(body.get("model") == expected.model, "A14", "model is not the one of the request")
 
 
-def check_usage(usage: dict[str, Json], report: Report) -> None:
+def check_usage(usage: dict[str, Json], report: LintReport) -> None:
     """Check that the figures of a usage object add up."""
     for name in _TOTALS:
         report.check(is_count(usage.get(name, 0)), "A25", f"usage.{name} is not a non-negative integer")
@@ -66,7 +66,7 @@ def check_usage(usage: dict[str, Json], report: Report) -> None:
     report.check(count(outer.get("reasoning_tokens")) <= completion, "B36", "reasoning_tokens exceed completion_tokens")
 
 
-def check_choice(choice: ChatChoice, report: Report, expected: ExpectedResponse) -> None:
+def check_choice(choice: ChatChoice, report: LintReport, expected: ExpectedResponse) -> None:
     """Check what must hold between the parts of a finished choice."""
     _check_finish(choice, report, expected)
     seen: set[str] = set()
@@ -82,7 +82,7 @@ def check_choice(choice: ChatChoice, report: Report, expected: ExpectedResponse)
         report.check(stop not in choice.content, "B60", f"{choice.path} content holds stop sequence {number}")
 
 
-def _check_finish(choice: ChatChoice, report: Report, expected: ExpectedResponse) -> None:
+def _check_finish(choice: ChatChoice, report: LintReport, expected: ExpectedResponse) -> None:
     finish, path = choice.finish, f"{choice.path}.finish_reason"
     known = one_of(finish, FINISH_REASONS) or (finish == "function_call" and choice.is_legacy)
     report.check(known, "B14", f"{path} is not one of the known values")
@@ -94,7 +94,7 @@ def _check_finish(choice: ChatChoice, report: Report, expected: ExpectedResponse
         report.check(bool(choice.calls), "B26", f"{path} is tool_calls without a call")
 
 
-def _check_call(call: ChatToolCall, finish: Json, report: Report) -> None:
+def _check_call(call: ChatToolCall, finish: Json, report: LintReport) -> None:
     report.check(len(call.id) <= ID_LIMIT, "B24", f"{call.path}.id is longer than {ID_LIMIT}")
     if call.is_custom:
         return
@@ -104,7 +104,7 @@ def _check_call(call: ChatToolCall, finish: Json, report: Report) -> None:
         report.check(parse_object(call.arguments) is not None, "B23", f"{call.path} arguments are not a JSON object")
 
 
-def check_body(body: dict[str, Json], report: Report, expected: ExpectedResponse) -> None:
+def check_body(body: dict[str, Json], report: LintReport, expected: ExpectedResponse) -> None:
     """Check a response that was not streamed."""
     report.check(body.get("object") == "chat.completion", "B50", "object is not chat.completion")
     for name in ("id", "model"):
@@ -124,7 +124,7 @@ def check_body(body: dict[str, Json], report: Report, expected: ExpectedResponse
         check_usage(usage, report)
 
 
-def _check_indices(body: dict[str, Json], report: Report, expected: ExpectedResponse) -> None:
+def _check_indices(body: dict[str, Json], report: LintReport, expected: ExpectedResponse) -> None:
     choices = arr(body.get("choices"))
     indices = [obj(choice).get("index") for choice in choices]
     report.check(bool(choices) and indices == list(range(len(choices))), "B51", "choices are not numbered 0..n-1")
@@ -132,7 +132,7 @@ def _check_indices(body: dict[str, Json], report: Report, expected: ExpectedResp
         report.check(len(choices) == expected.choices, "B51", "the number of choices is not n")
 
 
-def _read_choice(choice: dict[str, Json], path: str, report: Report) -> ChatChoice:
+def _read_choice(choice: dict[str, Json], path: str, report: LintReport) -> ChatChoice:
     message = obj(choice.get("message"))
     where = f"{path}.message"
     content, refusal = message.get("content"), message.get("refusal")
@@ -154,7 +154,7 @@ def _read_choice(choice: dict[str, Json], path: str, report: Report) -> ChatChoi
     return ChatChoice(path, text(content), calls, finish, "function_call" in message, bool(refusal))
 
 
-def _read_call(call: dict[str, Json], path: str, report: Report) -> ChatToolCall:
+def _read_call(call: dict[str, Json], path: str, report: LintReport) -> ChatToolCall:
     kind = call.get("type")
     inner = obj(call.get(kind)) if isinstance(kind, str) else {}
     value = inner.get("input" if kind == "custom" else "arguments")
@@ -164,7 +164,7 @@ def _read_call(call: dict[str, Json], path: str, report: Report) -> ChatToolCall
     return ChatToolCall(path, text(call.get("id")), text(inner.get("name")), kind == "custom", text(value))
 
 
-def _check_annotations(message: dict[str, Json], where: str, report: Report) -> None:
+def _check_annotations(message: dict[str, Json], where: str, report: LintReport) -> None:
     length = len(text(message.get("content")))
     for number, annotation in enumerate(objects(message.get("annotations"))):
         cited = obj(annotation.get("url_citation"))

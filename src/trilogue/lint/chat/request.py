@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, is_int, obj, objects, one_of, text
 from trilogue.lint.openai import (
     CHOICE_MODES,
@@ -74,7 +74,7 @@ def expect(body: dict[str, Json]) -> ExpectedResponse:
     )
 
 
-def check_request(body: dict[str, Json], report: Report) -> None:
+def check_request(body: dict[str, Json], report: LintReport) -> None:
     """Check the body of a request against the rules Q."""
     check_model(body, report)
     check_fields(body, report, foreign=_FOREIGN, ranges=_RANGES)

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from trilogue.lint.chat.body import ChatChoice, ChatToolCall, check_choice, check_envelope, check_usage
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, is_int, obj, objects, one_of, text
 from trilogue.lint.openai import CLIENT_TOOLS, error_problems
 from trilogue.model import Json
@@ -47,7 +47,7 @@ class _OpenChoice(Struct):
 class ChatStream:
     """Checks the chunks of one Chat Completions stream."""
 
-    def __init__(self, report: Report, expected: ExpectedResponse) -> None:
+    def __init__(self, report: LintReport, expected: ExpectedResponse) -> None:
         self._report = report
         self._expected = expected
         self._choices: dict[int, _OpenChoice] = {}

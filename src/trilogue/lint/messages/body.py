@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, count, is_count, is_int, is_json, obj, objects, one_of, text
 from trilogue.model import Json
 
@@ -74,7 +74,7 @@ def is_result(kind: Json) -> bool:
     return isinstance(kind, str) and kind.endswith("_tool_result")
 
 
-def check_block(block: dict[str, Json], path: str, report: Report) -> None:
+def check_block(block: dict[str, Json], path: str, report: LintReport) -> None:
     """Check what holds for a block both at its start and when it is complete."""
     kind = block.get("type")
     if kind != "compaction" and not is_result(kind):
@@ -84,7 +84,7 @@ def check_block(block: dict[str, Json], path: str, report: Report) -> None:
         report.check(bool(text(block.get("id")) and text(block.get("name"))), "C18", f"{path} lacks id or name")
 
 
-def check_calls(blocks: list[tuple[str, dict[str, Json]]], report: Report, expected: ExpectedResponse) -> None:
+def check_calls(blocks: list[tuple[str, dict[str, Json]]], report: LintReport, expected: ExpectedResponse) -> None:
     """Check the tool blocks of a response, in order, each with its path."""
     ids: set[str] = set()
     for path, block in blocks:
@@ -115,7 +115,7 @@ def _is_alone(expected: ExpectedResponse) -> bool:
     )
 
 
-def check_stop(delta: dict[str, Json], blocks: list[dict[str, Json]], report: Report) -> None:
+def check_stop(delta: dict[str, Json], blocks: list[dict[str, Json]], report: LintReport) -> None:
     """Check that the stop reason, its details and the blocks fit. `delta` is the message itself in a body."""
     reason, sequence, details = delta.get("stop_reason"), delta.get("stop_sequence"), obj(delta.get("stop_details"))
     if not report.check(one_of(reason, STOP_REASONS), "C24", "stop_reason is not one of the known values"):
@@ -132,7 +132,7 @@ def check_stop(delta: dict[str, Json], blocks: list[dict[str, Json]], report: Re
     report.check(not is_missing and not is_extra, "C27", "stop_details does not fit stop_reason")
 
 
-def check_counts(usage: dict[str, Json], where: str, report: Report) -> None:
+def check_counts(usage: dict[str, Json], where: str, report: LintReport) -> None:
     """Check that the figures which are there are counts, and that thinking is part of the output."""
     for name in (*_COUNTS, *CACHE_COUNTS):
         value = usage.get(name)
@@ -143,13 +143,13 @@ def check_counts(usage: dict[str, Json], where: str, report: Report) -> None:
     report.check(is_part, "C45", f"{where}: thinking_tokens exceed output_tokens")
 
 
-def check_json(texts: str, reason: Json, report: Report, expected: ExpectedResponse) -> None:
+def check_json(texts: str, reason: Json, report: LintReport, expected: ExpectedResponse) -> None:
     """Check structured output that the request asks for."""
     if expected.json and reason == "end_turn":
         report.check(is_json(texts), "C60", "the text is not JSON though output_config.format asks for it")
 
 
-def check_body(body: dict[str, Json], report: Report, expected: ExpectedResponse) -> None:
+def check_body(body: dict[str, Json], report: LintReport, expected: ExpectedResponse) -> None:
     """Check a whole message, or the result of count_tokens."""
     if "input_tokens" in body and "type" not in body:
         extra = body.keys() - {"input_tokens", "context_management"}
@@ -171,7 +171,7 @@ def check_body(body: dict[str, Json], report: Report, expected: ExpectedResponse
     _check_usage(body.get("usage"), report)
 
 
-def _check_content(body: dict[str, Json], report: Report, expected: ExpectedResponse) -> None:
+def _check_content(body: dict[str, Json], report: LintReport, expected: ExpectedResponse) -> None:
     content = body.get("content")
     report.check(isinstance(content, list), "C51", "content is not an array")
     blocks = [(f"content[{number}]", obj(block)) for number, block in enumerate(arr(content))]
@@ -187,7 +187,7 @@ def _check_content(body: dict[str, Json], report: Report, expected: ExpectedResp
     check_json("".join(texts), body.get("stop_reason"), report, expected)
 
 
-def _check_whole_block(block: dict[str, Json], path: str, report: Report) -> None:
+def _check_whole_block(block: dict[str, Json], path: str, report: LintReport) -> None:
     kind = block.get("type")
     is_known = one_of(kind, TOOL_BLOCKS | _PLAIN_BLOCKS) or is_result(kind)
     report.check(is_known, "C51", f"{path}.type is not known")
@@ -204,7 +204,7 @@ def _check_whole_block(block: dict[str, Json], path: str, report: Report) -> Non
         report.check(isinstance(block.get("input"), dict), "C54", f"{path}.input is not an object")
 
 
-def _check_usage(usage: Json, report: Report) -> None:
+def _check_usage(usage: Json, report: LintReport) -> None:
     figures = obj(usage)
     is_right = all(is_int(figures.get(name)) for name in _COUNTS) and all(
         figures.get(name) is None or is_int(figures[name]) for name in CACHE_COUNTS
@@ -216,7 +216,7 @@ def _check_usage(usage: Json, report: Report) -> None:
     check_counts(figures, "usage", report)
 
 
-def check_error(body: dict[str, Json], report: Report) -> None:
+def check_error(body: dict[str, Json], report: LintReport) -> None:
     """Check the body of an HTTP error."""
     if not report.check(isinstance(body.get("error"), dict), "A26", "there is no error object"):
         return

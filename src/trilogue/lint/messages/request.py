@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, is_int, obj, objects, one_of, text
 from trilogue.lint.requests import (
     CallMark,
@@ -63,7 +63,7 @@ def expect(body: dict[str, Json]) -> ExpectedResponse:
     )
 
 
-def check_request(body: dict[str, Json], report: Report) -> None:
+def check_request(body: dict[str, Json], report: LintReport) -> None:
     """Check the body of a request against the rules Q."""
     check_model(body, report)
     check_fields(body, report, foreign=_FOREIGN, ranges=_RANGES)
@@ -84,7 +84,7 @@ def check_request(body: dict[str, Json], report: Report) -> None:
     check_calls(_calls(body), _check_call_id, report)
 
 
-def _check_blocks(path: str, message: dict[str, Json], report: Report) -> None:
+def _check_blocks(path: str, message: dict[str, Json], report: LintReport) -> None:
     blocks, role = objects(message.get("content")), message.get("role")
     kinds = [block.get("type") for block in blocks]
     first_other = next((n for n, kind in enumerate(kinds) if kind != "tool_result"), len(kinds))
@@ -100,7 +100,7 @@ def _check_blocks(path: str, message: dict[str, Json], report: Report) -> None:
         report.check(not one_of(kinds[-1], _THINKING), "Q23", f"{path} ends in a thinking block")
 
 
-def _check_thinking(body: dict[str, Json], report: Report) -> None:
+def _check_thinking(body: dict[str, Json], report: LintReport) -> None:
     thinking = obj(body.get("thinking"))
     if thinking.get("type") != "enabled":
         return
@@ -150,6 +150,6 @@ def _calls(body: dict[str, Json]) -> Iterator[CallMark]:
             yield CallMark(kind="turn", path=path)
 
 
-def _check_call_id(call: CallMark, report: Report) -> None:
+def _check_call_id(call: CallMark, report: LintReport) -> None:
     is_legal = bool(call.id) and all(char.isascii() and (char.isalnum() or char in "_-") for char in call.id)
     report.check(is_legal, "Q09", f"{call.path}.id has characters that are not allowed")

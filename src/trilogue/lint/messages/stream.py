@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from trilogue.jsontext.text import parse_object
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import count, is_int, obj, one_of, text
 from trilogue.lint.messages.body import (
     CACHE_COUNTS,
@@ -97,7 +97,7 @@ class _Block(Struct):
 class MessagesStream:
     """Checks the events of one Messages stream."""
 
-    def __init__(self, report: Report, expected: ExpectedResponse) -> None:
+    def __init__(self, report: LintReport, expected: ExpectedResponse) -> None:
         self._report = report
         self._expected = expected
         self._state = StreamState.NEW

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import (
     arr,
     count,
@@ -66,7 +66,7 @@ _DETAILS = (
 _CALLS = frozenset({"function_call", "custom_tool_call"})
 
 
-def check_usage(usage: dict[str, Json], report: Report) -> None:
+def check_usage(usage: dict[str, Json], report: LintReport) -> None:
     """Check that the figures of a usage object add up."""
     for name in _COUNTS:
         report.check(is_count(usage.get(name)), "A25", f"usage.{name} is not a non-negative integer")
@@ -83,7 +83,7 @@ def check_usage(usage: dict[str, Json], report: Report) -> None:
     report.check(cached <= given, "D44", "cached_tokens and cache_write_tokens exceed input_tokens")
 
 
-def check_item(item: dict[str, Json], path: str, report: Report) -> None:
+def check_item(item: dict[str, Json], path: str, report: LintReport) -> None:
     """Check a finished item by itself."""
     kind = item.get("type")
     has_id = bool(text(item.get("id")))
@@ -93,7 +93,7 @@ def check_item(item: dict[str, Json], path: str, report: Report) -> None:
         _ITEM_CHECKS[kind](item, path, report)
 
 
-def _check_message(item: dict[str, Json], path: str, report: Report) -> None:
+def _check_message(item: dict[str, Json], path: str, report: LintReport) -> None:
     missing = [name for name in ("status", "role", "content") if name not in item]
     report.check(not missing, "D72", f"{path} lacks {', '.join(missing)}")
     parts = objects(item.get("content"))
@@ -104,20 +104,20 @@ def _check_message(item: dict[str, Json], path: str, report: Report) -> None:
         check_part(part, f"{path}.content[{number}]", report)
 
 
-def _check_function_call(item: dict[str, Json], path: str, report: Report) -> None:
+def _check_function_call(item: dict[str, Json], path: str, report: LintReport) -> None:
     is_named = bool(text(item.get("call_id"))) and bool(text(item.get("name")))
     report.check(is_named, "D32", f"{path} lacks call_id or name")
     is_whole = is_json(text(item.get("arguments"))) or item.get("status") == "incomplete"
     report.check(is_whole, "D31", f"{path}.arguments is not JSON")
 
 
-_ITEM_CHECKS: dict[str, Callable[[dict[str, Json], str, Report], None]] = {
+_ITEM_CHECKS: dict[str, Callable[[dict[str, Json], str, LintReport], None]] = {
     "message": _check_message,
     "function_call": _check_function_call,
 }
 
 
-def check_part(part: dict[str, Json], path: str, report: Report) -> None:
+def check_part(part: dict[str, Json], path: str, report: LintReport) -> None:
     """Check a finished content part."""
     if part.get("type") != "output_text":
         return
@@ -134,7 +134,7 @@ def check_part(part: dict[str, Json], path: str, report: Report) -> None:
 
 
 def check_end(
-    response: dict[str, Json], items: list[dict[str, Json]], report: Report, expected: ExpectedResponse
+    response: dict[str, Json], items: list[dict[str, Json]], report: LintReport, expected: ExpectedResponse
 ) -> None:
     """Check what must hold between the parts of a finished response. `items` are its finished items."""
     status = response.get("status")
@@ -156,7 +156,7 @@ def _number(value: Json) -> float:
     return value if is_number(value) else 0
 
 
-def _check_outcome(response: dict[str, Json], report: Report) -> None:
+def _check_outcome(response: dict[str, Json], report: LintReport) -> None:
     status, error = response.get("status"), response.get("error")
     reason = obj(response.get("incomplete_details")).get("reason")
     if status == "incomplete":
@@ -169,7 +169,7 @@ def _check_outcome(response: dict[str, Json], report: Report) -> None:
         report.check(is_clean, "D74", "completed with an error or incomplete_details")
 
 
-def _check_items(items: list[dict[str, Json]], status: Json, report: Report) -> None:
+def _check_items(items: list[dict[str, Json]], status: Json, report: LintReport) -> None:
     for name, rule in (("id", "A21"), ("call_id", "D33")):
         kinds = _CALLS if name == "call_id" else None
         values = [text(item.get(name)) for item in items if kinds is None or one_of(item.get("type"), kinds)]
@@ -179,7 +179,7 @@ def _check_items(items: list[dict[str, Json]], status: Json, report: Report) -> 
     report.check(not ends_thinking, "D58", "the last item is reasoning")
 
 
-def _check_expected(items: list[dict[str, Json]], status: Json, report: Report, expected: ExpectedResponse) -> None:
+def _check_expected(items: list[dict[str, Json]], status: Json, report: LintReport, expected: ExpectedResponse) -> None:
     calls = [item for item in items if item.get("type") == "function_call"]
     if expected.no_tools:
         report.check(not calls, "D60", "a function_call though tool_choice is none")
@@ -198,7 +198,7 @@ def _check_expected(items: list[dict[str, Json]], status: Json, report: Report, 
         report.check(any(map(is_json, texts)), "D78", "the text is not JSON though text.format asks for it")
 
 
-def check_echo(response: dict[str, Json], report: Report, expected: ExpectedResponse) -> None:
+def check_echo(response: dict[str, Json], report: LintReport, expected: ExpectedResponse) -> None:
     """Check what a snapshot repeats of the request."""
     if not expected.known:
         return
@@ -223,7 +223,7 @@ def _outlines(tools: Json) -> list[tuple[str, str]]:
     return [(text(tool.get("type")), text(tool.get("name"))) for tool in objects(tools)]
 
 
-def check_keys(response: dict[str, Json], report: Report, *, is_snapshot: bool, has_text: bool = False) -> None:
+def check_keys(response: dict[str, Json], report: LintReport, *, is_snapshot: bool, has_text: bool = False) -> None:
     """Check that the fields are there which every response has. In a stream, D55 covers those that echo the request.
 
     `has_text`: the request has a `text` object, which is optional otherwise.
@@ -236,14 +236,14 @@ def check_keys(response: dict[str, Json], report: Report, *, is_snapshot: bool, 
         report.check(not missing, "D55", f"a snapshot lacks {', '.join(missing)}")
 
 
-def check_identity(response: dict[str, Json], report: Report) -> None:
+def check_identity(response: dict[str, Json], report: LintReport) -> None:
     """Check the fields that identify a response."""
     report.check(response.get("object", "response") == "response", "D70", "object is not response")
     report.check(text(response.get("id")).startswith("resp_"), "D70", "id does not start with resp_")
     report.check(is_number(response.get("created_at", 0)), "D70", "created_at is not a number")
 
 
-def check_body(body: dict[str, Json], report: Report, expected: ExpectedResponse) -> None:
+def check_body(body: dict[str, Json], report: LintReport, expected: ExpectedResponse) -> None:
     """Check a whole response, or the result of input_tokens."""
     if body.get("object") == "response.input_tokens":
         is_right = is_count(body.get("input_tokens")) and len(body) == 2

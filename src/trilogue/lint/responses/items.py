@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, index, is_int, obj, text
 from trilogue.lint.responses.body import check_item, check_part
 from trilogue.model import Json
@@ -86,7 +86,7 @@ class Item(Struct):
 class Items:
     """Checks all items of one stream."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: LintReport) -> None:
         self._report = report
         self.by_index: dict[int, Item] = {}
         self._handlers: dict[str, Callable[[Item, dict[str, Json]], None]] = {

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, is_int, obj, objects, one_of, text
 from trilogue.lint.openai import (
     CHOICE_MODES,
@@ -71,7 +71,7 @@ def expect(body: dict[str, Json]) -> ExpectedResponse:
     )
 
 
-def check_request(body: dict[str, Json], report: Report) -> None:
+def check_request(body: dict[str, Json], report: LintReport) -> None:
     """Check the body of a request against the rules Q."""
     # A prompt template brings its own model.
     if "prompt" not in body:
@@ -95,7 +95,7 @@ def check_request(body: dict[str, Json], report: Report) -> None:
     check_calls(_calls(body), check_call_id, report)
 
 
-def _check_input(body: dict[str, Json], report: Report) -> None:
+def _check_input(body: dict[str, Json], report: LintReport) -> None:
     given = body.get("input")
     is_right = isinstance(given, str | list) or (given is None and any(body.get(name) for name in _STATE))
     report.check(is_right, "Q02", "input is missing or neither string nor array")

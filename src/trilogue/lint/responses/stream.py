@@ -6,7 +6,7 @@ In: the JSON object of each event. Out: findings in the report.
 from __future__ import annotations
 
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import Report
+from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, is_int, obj, text
 from trilogue.lint.responses.body import check_echo, check_end, check_identity, check_keys
 from trilogue.lint.responses.items import Items
@@ -28,7 +28,7 @@ _REENCRYPTED = ("encrypted_content", "fingerprint")
 class ResponsesStream:
     """Checks the events of one Responses stream."""
 
-    def __init__(self, report: Report, expected: ExpectedResponse) -> None:
+    def __init__(self, report: LintReport, expected: ExpectedResponse) -> None:
         self._report = report
         self._expected = expected
         self._items = Items(report)

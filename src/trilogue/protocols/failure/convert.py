@@ -49,6 +49,7 @@ _OWN_KINDS = {
     404: FailureKind.NOT_FOUND,
     405: FailureKind.INVALID_REQUEST,
     408: FailureKind.INVALID_REQUEST,
+    409: FailureKind.INVALID_REQUEST,
     413: FailureKind.TOO_LARGE,
     415: FailureKind.INVALID_REQUEST,
     426: FailureKind.INVALID_REQUEST,

@@ -22,6 +22,7 @@ _ONLY_TRANSLATED = frozenset(
     {
         "billing_block",
         "call_signatures",
+        "compacts",
         "custom_tools",
         "keeps_state",
         "max_output",

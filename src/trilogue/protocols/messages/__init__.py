@@ -11,7 +11,8 @@ from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
 from trilogue.protocols.messages.encode_tools import OFFERED
 from trilogue.protocols.messages.endpoint import ENDPOINT
 from trilogue.protocols.messages.errors import decode_error, encode_error
-from trilogue.protocols.messages.sealed import may_hold_sealed, without_sealed
+from trilogue.protocols.messages.pause import PAUSES
+from trilogue.protocols.messages.sealed import may_hold_sealed, unsealed_calls, without_sealed
 from trilogue.protocols.messages.short_forms import summarize
 from trilogue.protocols.messages.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 
@@ -35,6 +36,7 @@ CODEC = Codec(
     name_limit=MAX_NAME,
     response_policies=RESPONSE_POLICIES,
     may_hold_sealed=may_hold_sealed,
+    unsealed_calls=unsealed_calls,
     without_sealed=without_sealed,
     required_fields=frozenset({"max_tokens"}),
     ends_with_user=True,
@@ -42,4 +44,5 @@ CODEC = Codec(
     billing_block=True,
     thinking_first=True,
     needs_tokens=True,
+    pauses=PAUSES,
 )

@@ -153,20 +153,21 @@ class MessagesConversation:
             self._messages.append({"role": "assistant", "content": self._calls_last(content, turn)})
 
     def _calls_last(self, content: list[Json], turn: Turn) -> list[Json]:
-        """Return the content with its calls at the end.
+        """Return the content with its calls at the end, each after the thinking that led to it.
 
         Anthropic requires the results right after the last block of the turn, so a text after a call moves before it.
         """
-        called = False
-        for block in content:
-            if called and block["type"] != _CALL:
-                self._ledger.add("order.flattened", turn.path)
-                break
-            called = called or block["type"] == _CALL
-        else:
+        first = next((n for n, block in enumerate(content) if block["type"] == _CALL), len(content))
+        moved: list[Json] = []
+        calls: list[Json] = []
+        before_call = False
+        for block in reversed(content[first:]):
+            before_call = block["type"] == _CALL or (before_call and block["type"] in _THINKING)
+            (calls if before_call else moved).append(block)
+        if not moved:
             return content
-        others = [block for block in content if block["type"] != _CALL]
-        return others + [block for block in content if block["type"] == _CALL]
+        self._ledger.add("order.flattened", turn.path)
+        return content[:first] + moved[::-1] + calls[::-1]
 
     def _hosted(self, block: HostedCall | HostedResult, turn: Turn) -> list[Json]:
         if isinstance(block, HostedResult):

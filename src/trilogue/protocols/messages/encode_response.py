@@ -35,7 +35,7 @@ from trilogue.protocols.fields.extras import add_extras
 from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.usage import encode_stop, encode_usage
-from trilogue.protocols.messages.wire import PROTOCOL, Wire
+from trilogue.protocols.messages.wire import PROTOCOL, THINKING_ON, Wire
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.stream.reply import Reply, declare_doubts
 
@@ -253,8 +253,6 @@ _WRITERS: dict[type[Block], Callable[[MessageWriter, Any], Wire | None]] = {
 _WITH_EXTRAS = (Text, Reasoning)
 """the blocks whose extras are added after the block is written"""
 
-_THINKING = ("adaptive", "enabled", "between_tools")
-
 
 def _wants_thinking(request: dict[str, Json]) -> tuple[bool, bool]:
     """Return whether the client gets thinking with text, and thinking that it can only send back.
@@ -263,4 +261,4 @@ def _wants_thinking(request: dict[str, Json]) -> tuple[bool, bool]:
     clients read the first block only, and an empty one would hide the response.
     """
     mode = LooseFields(request["thinking"]).text("type") if "thinking" in request else None
-    return mode != "disabled", not request or mode in _THINKING
+    return mode != "disabled", not request or mode in THINKING_ON

@@ -1,19 +1,67 @@
-"""Removal of sealed values from a Messages request: signatures, redacted thinking, search results and citations.
+"""Sealed values in a Messages request: signatures, redacted thinking, search results and citations.
 
 Hosted calls that upstreams of other protocols made become text: Anthropic accepts them only with its own tokens.
 """
 
 from __future__ import annotations
 
+import msgspec
+from msgspec import Raw, Struct
+
+from trilogue.jsontext.text import DECODE_ERRORS
 from trilogue.model import Json
 from trilogue.protocols.content import sealed
 from trilogue.protocols.content.parts import hosted_note
-from trilogue.protocols.content.sealed import HISTORY_AS_TEXT, Cleaning, Wire, objects, replaced
+from trilogue.protocols.content.sealed import HISTORY_AS_TEXT, Cleaning, Wire, is_sealed_text, objects, replaced
 from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.messages.hosted import OWN_CALL, decode_call, decode_result
-from trilogue.protocols.messages.wire import SERVER_RESULTS
+from trilogue.protocols.messages.wire import SERVER_RESULTS, THINKING_ON
 
 _OWN_CALL = OWN_CALL.encode()
+
+
+class _Block(Struct):
+    type: str = ""
+    id: str | None = None
+    signature: Raw = Raw()
+    data: Raw = Raw()
+
+
+class _Message(Struct):
+    content: str | list[_Block]
+
+
+class _Thinking(Struct):
+    type: str = ""
+
+
+class _Body(Struct):
+    messages: list[_Message]
+    thinking: _Thinking | None = None
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+
+
+def unsealed_calls(body: bytes) -> list[str]:
+    """Return the ids of the tool calls in messages without sealed thinking.
+
+    A client that did not ask for thinking gets only the part of it that has text, so that all of its calls count.
+    """
+    if body.find(b'"tool_use"') < 0:
+        return []
+    try:
+        request = _decode(body)
+    except DECODE_ERRORS:
+        # The decoder of requests says what is wrong.
+        return []
+    asked = request.thinking is not None and request.thinking.type in THINKING_ON
+    calls: list[str] = []
+    for message in request.messages:
+        blocks = message.content if isinstance(message.content, list) else ()
+        if not (asked and any(is_sealed_text(block.signature) or is_sealed_text(block.data) for block in blocks)):
+            calls += [block.id for block in blocks if block.type == "tool_use" and block.id]
+    return calls
 
 
 def may_hold_sealed(body: bytes, plain_text: bool) -> bool:

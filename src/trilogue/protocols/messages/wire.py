@@ -143,6 +143,8 @@ THINKING = {
     "disabled": ThinkingMode.DISABLED,
     "between_tools": ThinkingMode.BETWEEN_TOOLS,
 }
+THINKING_ON = ("adaptive", "enabled", "between_tools")
+"""the types of `thinking` with which a client gets all of it"""
 DISPLAY = {"summarized": "auto", "omitted": "omitted"}
 
 # Requests and responses have different names for tiers.

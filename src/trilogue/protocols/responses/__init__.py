@@ -12,7 +12,7 @@ from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.encode_tools import OFFERED
 from trilogue.protocols.responses.endpoint import ENDPOINT
 from trilogue.protocols.responses.errors import STREAMED_FAILURES, decode_error, encode_error
-from trilogue.protocols.responses.sealed import may_hold_sealed, without_sealed
+from trilogue.protocols.responses.sealed import may_hold_sealed, unsealed_calls, without_sealed
 from trilogue.protocols.responses.short_forms import summarize
 from trilogue.protocols.responses.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 
@@ -38,6 +38,7 @@ CODEC = Codec(
     streamed_failures=STREAMED_FAILURES,
     response_policies=RESPONSE_POLICIES,
     may_hold_sealed=may_hold_sealed,
+    unsealed_calls=unsealed_calls,
     without_sealed=without_sealed,
     item_ids=True,
     text_reasoning=False,

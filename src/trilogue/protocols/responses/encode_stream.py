@@ -103,7 +103,7 @@ class ResponsesStreamEncoder(StreamEncoder):
     def _begin(self, start: ResponseStart | Response) -> None:
         """Set what is known about a response before its first block."""
         reply = self.reply
-        self._id = start.id if self.native and start.id else derive_id("resp_", start.id or reply.seed)
+        self._id = reply.response_id or _response_id(start, reply, native=self.native)
         self._created = start.created if start.created is not None else reply.created
         self._base = {
             "id": self._id,
@@ -335,3 +335,8 @@ _OPENERS: dict[type[Block], Callable[[ResponsesStreamEncoder, Any], OutputItem]]
     HostedCall: _open_hosted,
     Native: _open_native,
 }
+
+
+def _response_id(start: ResponseStart | Response, reply: Reply, *, native: bool) -> str:
+    """Return the upstream's id in this protocol, else one that is derived from what there is."""
+    return start.id if native and start.id else derive_id("resp_", start.id or reply.seed)

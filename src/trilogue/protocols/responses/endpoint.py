@@ -46,5 +46,8 @@ ENDPOINT = Endpoint(
     only_vendor=True,
     state_fields=("previous_response_id", "conversation"),
     continues=True,
+    compaction="/responses/compact",
+    websocket=True,
+    conversations="/conversations",
     is_event=_is_event,
 )

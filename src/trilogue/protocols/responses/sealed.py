@@ -1,4 +1,4 @@
-"""Removal of sealed values from a Responses request: they are the encrypted content of reasoning items.
+"""Sealed values in a Responses request: they are the encrypted content of reasoning items.
 
 Items that were made from the reasoning of another protocol are removed as well if the upstream refuses them.
 """
@@ -7,12 +7,52 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+from msgspec import Raw, Struct
+
+from trilogue.jsontext.text import DECODE_ERRORS
 from trilogue.protocols.content import sealed
 from trilogue.protocols.content.ids import is_derived_id
-from trilogue.protocols.content.sealed import Cleaning, Wire, objects, replaced
+from trilogue.protocols.content.sealed import Cleaning, Wire, is_sealed_text, objects, replaced
 
 _OWN_REASONING = re.compile(rb'"rs_[0-9a-f]{24}"')
 """the id of a reasoning item that was made from another protocol's response; ids of servers are longer"""
+
+
+class _Item(Struct):
+    type: str | None = None
+    role: str | None = None
+    call_id: str | None = None
+    encrypted_content: Raw = Raw()
+
+
+class _Body(Struct):
+    input: str | list[_Item] = ""
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+
+
+def unsealed_calls(body: bytes) -> list[str]:
+    """Return the ids of the calls whose response has no sealed reasoning. Items of a response follow each other."""
+    if body.find(b'"call_id"') < 0:
+        return []
+    try:
+        items = _decode(body).input
+    except DECODE_ERRORS:
+        # The decoder of requests says what is wrong.
+        return []
+    found: list[str] = []
+    group: list[str] = []
+    has_sealed = False
+    for item in items if isinstance(items, list) else ():
+        if (item.type or "").endswith("_output") or item.role not in (None, "assistant"):
+            found += [] if has_sealed else group
+            group, has_sealed = [], False
+        elif item.call_id:
+            group.append(item.call_id)
+        has_sealed = has_sealed or is_sealed_text(item.encrypted_content)
+    return found + ([] if has_sealed else group)
 
 
 def may_hold_sealed(body: bytes, plain_text: bool) -> bool:

@@ -81,7 +81,7 @@ def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
         given = body.get(name)
         echoed[name] = {**default, **given} if type(given) is dict else {**default}
     # Responses are not stored here, so they cannot be fetched later, whatever the client asked for.
-    echoed["store"] = False
+    echoed["store"] = reply.stored
     echoed["completed_at"] = None
     echoed["tools"] = _tools(echoed["tools"])
     return {**echoed, **(extras or {})} if reply.source is PROTOCOL else echoed

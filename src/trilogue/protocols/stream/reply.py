@@ -27,6 +27,10 @@ class Reply(Struct, kw_only=True):
     clock: Callable[[], float] | None = None
     seed: str = "0"
     request_id: str = ""
+    response_id: str = ""
+    """the id of the response; empty: the encoder derives one from the upstream's"""
+    stored: bool = False
+    """whether the gateway keeps the response, so that the client can fetch and continue it"""
     source: Protocol | None = None
     """the protocol of the upstream; None means unknown, which counts as another one"""
     parsed: bool = False

@@ -2,7 +2,7 @@
 
 `ResponseStore` has the operations, on SQLite, PostgreSQL or memory; `StoreService` is how an event loop uses it.
 
-    store = ResponseStore(database_of(setting), keys, Limits())     # connects on first use; `check()` does it now
+    store = ResponseStore(database_of(setting), keys, StoreLimits())     # connects on first use; `check()` does it now
     service = StoreService(store)                                   # in the worker, after the fork, inside the loop
     await service.close()                                           # finishes what waits
 
@@ -25,15 +25,15 @@ A request names the client key that sent it as `owner`; everything is found by o
     await service.write(store.conversations.unlock, lease)                           # if the request failed
 
     # background: true
-    await service.write(store.jobs.start, queued, worker)
-    await service.write(store.jobs.add_events, (owner, id), worker, events)          # every 50 ms or so
-    stop = await service.write(store.jobs.report, worker, running)                   # every second; cancel these
-    await service.write(store.jobs.save, completed, worker, last_events)             # the response with its last event
+    running = RunningJobs(service)              # reports, stops what others cancel, fails the jobs of dead workers
+    running.add((owner, id), stop)
+    await service.write(store.jobs.start, queued, running.worker)
+    await service.write(store.jobs.add_events, (owner, id), running.worker, events)  # every 50 ms or so
+    await service.write(store.jobs.save, completed, running.worker, last_events)     # the response with its last event
     found = await service.read(store.jobs.events, owner, id, starting_after)         # to stream again; repeat
-    dead = await service.write(store.jobs.fail_dead)                                 # every second, in every worker
 
     # reasoning that the client cannot return
-    await service.write(store.reasoning.keep, [KeptReasoning(owner, call_id, data)])
+    await service.write(store.reasoning.keep, [StoredReasoning(owner, call_id, data)])
     kept = await service.read(store.reasoning.find, owner, call_ids)
 
 `store.owners` has statistics, export, deletion by owner and pruning, for commands. The service prunes by itself.
@@ -42,6 +42,7 @@ Content is encrypted and bound to its owner and id. Limits are bytes per owner a
 
     interface       the types and errors
     service         the front for event loops
+    running         the jobs of one worker: reports, cancellations, and the jobs of workers that died
     store           the parts over one database
     responses, conversations, jobs, reasoning, owners      the parts
     usage           limits and expiry
@@ -59,32 +60,34 @@ from trilogue.state.responses.interface import (
     CommitUnsure,
     ContentUnreadable,
     ConversationItem,
+    ConversationLease,
     ConversationLocked,
-    Item,
     ItemPage,
     Job,
     JobEnded,
     JobEvent,
     JobEvents,
-    KeptReasoning,
-    Lease,
-    Limits,
     NotFound,
     NotStorable,
-    Origin,
+    OriginAccount,
     OwnerStatistics,
     Page,
     StoreAway,
     StoreBusy,
     StoreDamaged,
     StoredConversation,
+    StoredItem,
+    StoredReasoning,
     StoredResponse,
     StoreError,
+    StoreLimits,
     StoreUnavailable,
 )
 from trilogue.state.responses.items import output_items, to_item
+from trilogue.state.responses.jobs import JobKey
 from trilogue.state.responses.memory import MemoryDatabase
 from trilogue.state.responses.postgresql import PostgresqlDatabase
+from trilogue.state.responses.running import RunningJobs
 from trilogue.state.responses.service import StoreService
 from trilogue.state.responses.sqlite import SqliteDatabase
 from trilogue.state.responses.store import ResponseStore, database_of
@@ -97,32 +100,34 @@ __all__ = [
     "CommitUnsure",
     "ContentUnreadable",
     "ConversationItem",
+    "ConversationLease",
     "ConversationLocked",
-    "Item",
     "ItemPage",
     "Job",
     "JobEnded",
     "JobEvent",
     "JobEvents",
-    "KeptReasoning",
-    "Lease",
-    "Limits",
+    "JobKey",
     "MemoryDatabase",
     "NotFound",
     "NotStorable",
-    "Origin",
+    "OriginAccount",
     "OwnerStatistics",
     "Page",
     "PostgresqlDatabase",
     "ResponseStore",
+    "RunningJobs",
     "SqliteDatabase",
     "StoreAway",
     "StoreBusy",
     "StoreDamaged",
     "StoreError",
+    "StoreLimits",
     "StoreService",
     "StoreUnavailable",
     "StoredConversation",
+    "StoredItem",
+    "StoredReasoning",
     "StoredResponse",
     "database_of",
     "output_items",

@@ -15,7 +15,7 @@ from trilogue.state.responses.schema import Dialect
 Row = tuple[Any, ...]
 
 
-class Connection(ABC):
+class DatabaseConnection(ABC):
     """One thread's connection. Statements outside a transaction commit themselves."""
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Database(ABC):
     """held during every read and every transaction, by engines that have only one connection"""
 
     @abstractmethod
-    def connect(self) -> Connection:
+    def connect(self) -> DatabaseConnection:
         """Connect, and create the database if the engine can. Raise StoreError."""
 
     @abstractmethod

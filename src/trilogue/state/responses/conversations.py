@@ -13,17 +13,17 @@ from trilogue.state.responses.contents import OVERHEAD
 from trilogue.state.responses.interface import (
     Append,
     ConversationItem,
+    ConversationLease,
     ConversationLocked,
-    Item,
     ItemPage,
-    Lease,
     NotFound,
     NotStorable,
-    Origin,
+    OriginAccount,
     Page,
     StoredConversation,
+    StoredItem,
 )
-from trilogue.state.responses.storage import Part, Transaction, is_storable, reading, writing
+from trilogue.state.responses.storage import DatabaseTransaction, StorePart, is_storable, reading, writing
 from trilogue.state.responses.usage import CONVERSATION, delete_row
 
 COLUMNS = "owner, id, provider, account, created, expires, content, seq, size"
@@ -67,11 +67,13 @@ _PAGE = {
 _FAR = 2**62
 
 
-class Conversations(Part):
+class Conversations(StorePart):
     """The conversations of all owners. An id of another owner is unknown, as is one that has expired."""
 
     @writing
-    def create(self, transaction: Transaction, conversation: StoredConversation, items: Sequence[Item] = ()) -> None:
+    def create(
+        self, transaction: DatabaseTransaction, conversation: StoredConversation, items: Sequence[StoredItem] = ()
+    ) -> None:
         """Store a new conversation with its first items. Raise NotStorable, also if the id is taken."""
         owner, identifier = conversation.owner, conversation.id
         if not is_storable(owner) or not is_storable(identifier):
@@ -84,15 +86,17 @@ class Conversations(Part):
         if not transaction.rows(_CREATE, *named, now, now, expires, len(content), content):
             raise NotStorable("a conversation with this id exists")
         transaction.charge(owner, len(content))
-        self._append(transaction, Lease(owner, identifier, ""), items)
+        self._append(transaction, ConversationLease(owner, identifier, ""), items)
 
     @reading
-    def get(self, transaction: Transaction, owner: str, identifier: str) -> StoredConversation:
+    def get(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> StoredConversation:
         """Return a conversation. Raise NotFound or ContentUnreadable."""
         return self.export(self._row(transaction, owner, identifier))
 
     @writing
-    def update(self, transaction: Transaction, owner: str, identifier: str, metadata: bytes) -> StoredConversation:
+    def update(
+        self, transaction: DatabaseTransaction, owner: str, identifier: str, metadata: bytes
+    ) -> StoredConversation:
         """Replace the metadata of a conversation and return it. Raise NotFound."""
         row = self._row(transaction, owner, identifier)
         content = self._encrypt_metadata(owner, identifier, metadata)
@@ -103,12 +107,14 @@ class Conversations(Part):
         return self.export((*row[:5], expires, content, *row[7:]))
 
     @writing
-    def delete(self, transaction: Transaction, owner: str, identifier: str) -> None:
+    def delete(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> None:
         """Delete a conversation and its items; responses stay. Raise NotFound."""
         delete_row(transaction, CONVERSATION, self._row(transaction, owner, identifier)[7])
 
     @writing
-    def lock(self, transaction: Transaction, owner: str, identifier: str, holder: str, seconds: float) -> Lease:
+    def lock(
+        self, transaction: DatabaseTransaction, owner: str, identifier: str, holder: str, seconds: float
+    ) -> ConversationLease:
         """Take a conversation for one request, or extend that. `holder`: a name that no other request has.
 
         Raise NotFound, or ConversationLocked if another request has it.
@@ -118,25 +124,27 @@ class Conversations(Part):
         if not is_storable(identifier) or not transaction.rows(_LOCK, *values):
             self._row(transaction, owner, identifier)
             raise ConversationLocked("another request is using the conversation")
-        return Lease(owner, identifier, holder)
+        return ConversationLease(owner, identifier, holder)
 
     @writing
-    def unlock(self, transaction: Transaction, lease: Lease) -> None:
+    def unlock(self, transaction: DatabaseTransaction, lease: ConversationLease) -> None:
         """Give a lease back. Nothing happens if it has ended."""
         transaction.rows(_UNLOCK, lease.owner, lease.conversation, lease.holder)
 
     @writing
-    def append(self, transaction: Transaction, owner: str, identifier: str, items: Sequence[Item]) -> None:
+    def append(
+        self, transaction: DatabaseTransaction, owner: str, identifier: str, items: Sequence[StoredItem]
+    ) -> None:
         """Add items at the end. Raise NotFound, NotStorable, or ConversationLocked if a request has a lease."""
-        self._append(transaction, Lease(owner, identifier, ""), items)
+        self._append(transaction, ConversationLease(owner, identifier, ""), items)
 
     @writing
-    def append_with(self, transaction: Transaction, append: Append) -> None:
+    def append_with(self, transaction: DatabaseTransaction, append: Append) -> None:
         """Add items at the end and give the lease back. Raise ConversationLocked if another request has it now."""
         self._append(transaction, append.lease, append.items)
 
     @reading
-    def items(self, transaction: Transaction, owner: str, identifier: str, page: Page) -> ItemPage:
+    def items(self, transaction: DatabaseTransaction, owner: str, identifier: str, page: Page) -> ItemPage:
         """Return a part of the items. Raise NotFound, also if the item to begin after is unknown."""
         seq = self._row(transaction, owner, identifier)[7]
         start = _FAR if page.descending else -1
@@ -147,18 +155,18 @@ class Conversations(Part):
         return ItemPage(found, has_more=len(rows) > page.limit)
 
     @reading
-    def all_items(self, transaction: Transaction, owner: str, identifier: str) -> tuple[Item, ...]:
+    def all_items(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> tuple[StoredItem, ...]:
         """Return all items in order, for a request that continues the conversation. Raise NotFound."""
         seq = self._row(transaction, owner, identifier)[7]
         return tuple(self.export_item(row).item for row in transaction.rows(_PAGE[False], seq, -1, _FAR))
 
     @reading
-    def item(self, transaction: Transaction, owner: str, identifier: str, item: str) -> Item:
+    def item(self, transaction: DatabaseTransaction, owner: str, identifier: str, item: str) -> StoredItem:
         """Return one item of a conversation. Raise NotFound."""
         return self.export_item(self._item_row(transaction, owner, identifier, item)).item
 
     @reading
-    def find_item(self, transaction: Transaction, owner: str, item: str) -> Item:
+    def find_item(self, transaction: DatabaseTransaction, owner: str, item: str) -> StoredItem:
         """Return an item of any conversation of an owner. Raise NotFound."""
         row = transaction.first(_FIND_ITEM, owner, item, transaction.now)
         if row is None:
@@ -166,7 +174,9 @@ class Conversations(Part):
         return self.export_item(row).item
 
     @writing
-    def delete_item(self, transaction: Transaction, owner: str, identifier: str, item: str) -> StoredConversation:
+    def delete_item(
+        self, transaction: DatabaseTransaction, owner: str, identifier: str, item: str
+    ) -> StoredConversation:
         """Delete an item; the others keep their order. Return the conversation. Raise NotFound."""
         conversation = self._row(transaction, owner, identifier)
         row = self._item_row(transaction, owner, identifier, item)
@@ -185,7 +195,7 @@ class Conversations(Part):
             owner=owner,
             id=identifier,
             metadata=self._contents.decrypt(content, owner, "conversation", identifier),
-            origin=None if provider is None else Origin(provider, account),
+            origin=None if provider is None else OriginAccount(provider, account),
             created=created,
             expires=expires,
         )
@@ -194,9 +204,9 @@ class Conversations(Part):
         """Return the item in a row of `ITEM_COLUMNS`. Raise ContentUnreadable."""
         owner, conversation, number, identifier, _, content = row
         data = self._contents.decrypt(content, owner, "item", conversation, number, identifier)
-        return ConversationItem(conversation, number, Item(identifier, data))
+        return ConversationItem(conversation, number, StoredItem(identifier, data))
 
-    def _append(self, transaction: Transaction, lease: Lease, items: Sequence[Item]) -> None:
+    def _append(self, transaction: DatabaseTransaction, lease: ConversationLease, items: Sequence[StoredItem]) -> None:
         if not items and not lease.holder:
             return
         self._check(items, self._row(transaction, lease.owner, lease.conversation)[8])
@@ -212,7 +222,7 @@ class Conversations(Part):
             transaction.rows(_GROW, added, seq)
             transaction.charge(lease.owner, added)
 
-    def _check(self, items: Sequence[Item], size: int) -> None:
+    def _check(self, items: Sequence[StoredItem], size: int) -> None:
         """Raise NotStorable, before anything is written, if a conversation of this size cannot take the items."""
         if any(not is_storable(item.id) for item in items):
             raise NotStorable("an item of a conversation needs an id that can be stored")
@@ -221,7 +231,7 @@ class Conversations(Part):
         if limit is not None and grown > limit:
             raise NotStorable(f"the conversation would have {grown} bytes, and the limit of its key is {limit}")
 
-    def _reserve(self, transaction: Transaction, lease: Lease, count: int) -> tuple[int, int]:
+    def _reserve(self, transaction: DatabaseTransaction, lease: ConversationLease, count: int) -> tuple[int, int]:
         """Reserve numbers for new items; return the conversation's row and the first number."""
         now, holder = transaction.now, lease.holder
         key = (lease.owner, lease.conversation, now)
@@ -233,13 +243,13 @@ class Conversations(Part):
             raise ConversationLocked("another request is using the conversation")
         return row[0], row[1] - count
 
-    def _row(self, transaction: Transaction, owner: str, identifier: str) -> Row:
+    def _row(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> Row:
         row = transaction.first(_GET, owner, identifier, transaction.now) if is_storable(identifier) else None
         if row is None:
             raise NotFound(identifier)
         return row
 
-    def _item_row(self, transaction: Transaction, owner: str, identifier: str, item: str) -> Row:
+    def _item_row(self, transaction: DatabaseTransaction, owner: str, identifier: str, item: str) -> Row:
         self._row(transaction, owner, identifier)
         row = transaction.first(_ITEM, owner, identifier, item, transaction.now) if is_storable(item) else None
         if row is None:

@@ -34,27 +34,27 @@ __all__ = [
     "CommitUnsure",
     "ContentUnreadable",
     "ConversationItem",
+    "ConversationLease",
     "ConversationLocked",
-    "Item",
     "ItemPage",
     "Job",
     "JobEnded",
     "JobEvent",
     "JobEvents",
-    "KeptReasoning",
-    "Lease",
-    "Limits",
     "NotFound",
     "NotStorable",
-    "Origin",
+    "OriginAccount",
     "OwnerStatistics",
     "Page",
     "StoreAway",
     "StoreBusy",
     "StoreDamaged",
     "StoreError",
+    "StoreLimits",
     "StoreUnavailable",
     "StoredConversation",
+    "StoredItem",
+    "StoredReasoning",
     "StoredResponse",
 ]
 
@@ -101,7 +101,7 @@ class CommitUnsure(StoreUnavailable):
     """A store that was lost during a commit, so that the write may or may not have happened."""
 
 
-class Limits(Struct, frozen=True):
+class StoreLimits(Struct, frozen=True):
     """How long and how much is kept. None means no limit; sizes are bytes of encrypted content."""
 
     seconds: float = 30 * 86_400.0
@@ -110,14 +110,14 @@ class Limits(Struct, frozen=True):
     total_bytes: int | None = 20 * 2**30
 
 
-class Origin(Struct, frozen=True):
+class OriginAccount(Struct, frozen=True):
     """The account that made an id and knows it upstream."""
 
     provider: str
     account: str
 
 
-class Item(Struct, frozen=True, array_like=True):
+class StoredItem(Struct, frozen=True, array_like=True):
     """One item of a request, response or conversation. `data`: its JSON text. `id`: empty if it has none."""
 
     id: str
@@ -129,7 +129,7 @@ class ConversationItem(Struct, frozen=True):
 
     conversation: str
     number: int
-    item: Item
+    item: StoredItem
 
 
 class StoredResponse(Struct, frozen=True, kw_only=True):
@@ -145,12 +145,12 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     id: str
     status: str
     body: bytes
-    input: tuple[Item, ...] = ()
+    input: tuple[StoredItem, ...] = ()
     request: bytes = b""
     model: str = ""
     previous: str | None = None
     conversation: str | None = None
-    origin: Origin | None = None
+    origin: OriginAccount | None = None
     created: float = 0.0
     expires: float = 0.0
     failure: str = ""
@@ -162,12 +162,12 @@ class StoredConversation(Struct, frozen=True, kw_only=True):
     owner: str
     id: str
     metadata: bytes = b"{}"
-    origin: Origin | None = None
+    origin: OriginAccount | None = None
     created: float = 0.0
     expires: float = 0.0
 
 
-class Lease(Struct, frozen=True):
+class ConversationLease(Struct, frozen=True):
     """The right of one request to append to a conversation, until it expires."""
 
     owner: str
@@ -178,8 +178,8 @@ class Lease(Struct, frozen=True):
 class Append(Struct, frozen=True):
     """Items that a response adds to a conversation. The lease ends with it."""
 
-    lease: Lease
-    items: tuple[Item, ...]
+    lease: ConversationLease
+    items: tuple[StoredItem, ...]
 
 
 class Page(Struct, frozen=True):
@@ -193,7 +193,7 @@ class Page(Struct, frozen=True):
 class ItemPage(Struct, frozen=True):
     """A part of a list of items, and whether more follow."""
 
-    items: tuple[Item, ...]
+    items: tuple[StoredItem, ...]
     has_more: bool = False
 
 
@@ -223,7 +223,7 @@ class JobEvents(Struct, frozen=True):
     events: tuple[JobEvent, ...]
 
 
-class KeptReasoning(Struct, frozen=True):
+class StoredReasoning(Struct, frozen=True):
     """Reasoning that its client cannot return. `key`: the id of a tool call or of a response."""
 
     owner: str

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.state.responses.interface import Item, ItemPage, NotFound, Page
+from trilogue.state.responses.interface import ItemPage, NotFound, Page, StoredItem
 
 
 class _Body(Struct):
@@ -22,7 +22,7 @@ _BODY = msgspec.json.Decoder(_Body)
 _IDENTIFIED = msgspec.json.Decoder(_Identified)
 
 
-def output_items(body: bytes) -> tuple[Item, ...]:
+def output_items(body: bytes) -> tuple[StoredItem, ...]:
     """Return the items in the `output` of a response object; none if it is not such an object."""
     try:
         return tuple(to_item(bytes(raw)) for raw in _BODY.decode(body).output)
@@ -30,16 +30,16 @@ def output_items(body: bytes) -> tuple[Item, ...]:
         return ()
 
 
-def to_item(data: bytes) -> Item:
+def to_item(data: bytes) -> StoredItem:
     """Return an item with the id that its JSON text has."""
     try:
         found = _IDENTIFIED.decode(data).id
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         found = None
-    return Item(found if isinstance(found, str) else "", data)
+    return StoredItem(found if isinstance(found, str) else "", data)
 
 
-def paginate(items: Sequence[Item], page: Page) -> ItemPage:
+def paginate(items: Sequence[StoredItem], page: Page) -> ItemPage:
     """Return a part of a list. Raise NotFound if the item to begin after is not in it."""
     ordered = list(reversed(items)) if page.descending else list(items)
     start = 0

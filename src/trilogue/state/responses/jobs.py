@@ -23,7 +23,7 @@ from trilogue.state.responses.interface import (
     StoredResponse,
 )
 from trilogue.state.responses.responses import Responses
-from trilogue.state.responses.storage import Part, Storage, Transaction, is_storable, reading, writing
+from trilogue.state.responses.storage import DatabaseTransaction, Storage, StorePart, is_storable, reading, writing
 
 COLUMNS = "owner, id, worker, seen, cancel, ended, last_event"
 _START = (
@@ -39,18 +39,21 @@ _ADD_EVENTS = "INSERT INTO trl_job_event (response, last, first, content) VALUES
 _COUNT_EVENTS = "UPDATE trl_job SET last_event = ?, size = size + ? WHERE response = ?"
 _EVENTS = "SELECT first, last, content FROM trl_job_event WHERE response = ? AND last > ? ORDER BY last LIMIT ?"
 _CANCEL = "UPDATE trl_job SET cancel = 1 WHERE owner = ? AND id = ? AND ended = 0"
-_REPORT = "UPDATE trl_job SET seen = ? WHERE worker = ? AND ended = 0 RETURNING owner, id, cancel"
+_REPORT = "UPDATE trl_job SET seen = ? WHERE owner = ? AND id = ? AND worker = ? AND ended = 0 RETURNING cancel"
+_HAS_DEAD = "SELECT 1 FROM trl_job WHERE ended = 0 AND seen < ? LIMIT 1"
 _DEAD = "UPDATE trl_job SET ended = 1 WHERE ended = 0 AND seen < ? RETURNING COLUMNS, response".replace(
     "COLUMNS", COLUMNS
 )
 _EVENT_ROWS = 200
+DEAD_SECONDS = 6.0
+"""A worker that has not reported for so long is dead."""
 _TEXTS = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
 JobKey = tuple[str, str]
 """an owner and the id of a response"""
 
 
-class Jobs(Part):
+class Jobs(StorePart):
     """The background jobs of all owners. An id of another owner is unknown."""
 
     def __init__(self, storage: Storage, responses: Responses) -> None:
@@ -58,7 +61,7 @@ class Jobs(Part):
         self._responses = responses
 
     @writing
-    def start(self, transaction: Transaction, response: StoredResponse, worker: str) -> None:
+    def start(self, transaction: DatabaseTransaction, response: StoredResponse, worker: str) -> None:
         """Store a response that is queued or in progress, and its job. Raise NotStorable."""
         self._responses.put(response)
         transaction.rows(_START, worker, transaction.now, response.owner, response.id)
@@ -66,7 +69,7 @@ class Jobs(Part):
     @writing
     def save(
         self,
-        transaction: Transaction,
+        transaction: DatabaseTransaction,
         response: StoredResponse,
         worker: str,
         events: Sequence[bytes] = (),
@@ -83,17 +86,19 @@ class Jobs(Part):
             transaction.rows("UPDATE trl_job SET ended = 1 WHERE response = ?", row)
 
     @writing
-    def add_events(self, transaction: Transaction, key: JobKey, worker: str, events: Sequence[bytes]) -> None:
+    def add_events(self, transaction: DatabaseTransaction, key: JobKey, worker: str, events: Sequence[bytes]) -> None:
         """Add events, whose numbers follow those before; the first event of a job is 0. Raise JobEnded."""
         self._add(transaction, key[0], self._hold(transaction, key, worker), events)
 
     @reading
-    def get(self, transaction: Transaction, owner: str, identifier: str) -> Job:
+    def get(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> Job:
         """Return a job. Raise NotFound."""
         return _to_job(self._row(transaction, owner, identifier))
 
     @reading
-    def events(self, transaction: Transaction, owner: str, identifier: str, starting_after: int = -1) -> JobEvents:
+    def events(
+        self, transaction: DatabaseTransaction, owner: str, identifier: str, starting_after: int = -1
+    ) -> JobEvents:
         """Return events after a number, as many as are read at once. Raise NotFound or ContentUnreadable."""
         row = self._row(transaction, owner, identifier)  # first: a job that has ended has all its events
         found: list[JobEvent] = []
@@ -103,23 +108,32 @@ class Jobs(Part):
         return JobEvents(_to_job(row), tuple(found))
 
     @writing
-    def cancel(self, transaction: Transaction, owner: str, identifier: str) -> Job:
+    def cancel(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> Job:
         """Ask the worker of a job to stop, and return the job; it may have ended. Raise NotFound."""
         self._row(transaction, owner, identifier)
         transaction.rows(_CANCEL, owner, identifier)
         return _to_job(self._row(transaction, owner, identifier))
 
     @writing
-    def report(self, transaction: Transaction, worker: str, running: Collection[JobKey]) -> set[JobKey]:
-        """Report that a worker is alive; return those of its running jobs that it should stop.
+    def report(self, transaction: DatabaseTransaction, worker: str, running: Collection[JobKey]) -> set[JobKey]:
+        """Report that a worker still runs these jobs; return those of them that it should stop.
 
-        These are to be cancelled, or were deleted or failed.
+        These are to be cancelled, or were deleted or failed. Jobs that it does not name count as abandoned.
         """
-        rows = transaction.rows(_REPORT, transaction.now, worker)
-        return set(running) - {(owner, identifier) for owner, identifier, cancel in rows if not cancel}
+        stopped = set()
+        for key in running:
+            row = transaction.first(_REPORT, transaction.now, *key, worker)
+            if row is None or row[0]:
+                stopped.add(key)
+        return stopped
+
+    @reading
+    def has_dead(self, transaction: DatabaseTransaction, seconds: float = DEAD_SECONDS) -> bool:
+        """Return whether `fail_dead` would find a job. Reading is cheap enough to ask every second."""
+        return transaction.first(_HAS_DEAD, transaction.now - seconds) is not None
 
     @writing
-    def fail_dead(self, transaction: Transaction, seconds: float = 6.0) -> tuple[Job, ...]:
+    def fail_dead(self, transaction: DatabaseTransaction, seconds: float = DEAD_SECONDS) -> tuple[Job, ...]:
         """Mark the jobs of workers that have not reported for so long as failed, and return them.
 
         `StoredResponse.status` and `failure` say so; its body and its events are as the worker left them.
@@ -131,14 +145,16 @@ class Jobs(Part):
             )
         return tuple(_to_job(row) for row in rows)
 
-    def _hold(self, transaction: Transaction, key: JobKey, worker: str) -> tuple[int, int]:
+    def _hold(self, transaction: DatabaseTransaction, key: JobKey, worker: str) -> tuple[int, int]:
         """Return the row of a running job and its last event. Raise JobEnded."""
         row = transaction.first(_HOLD, transaction.now, *key, worker)
         if row is None:
             raise JobEnded("the job has ended")
         return row[0], row[1]
 
-    def _add(self, transaction: Transaction, owner: str, place: tuple[int, int], events: Sequence[bytes]) -> None:
+    def _add(
+        self, transaction: DatabaseTransaction, owner: str, place: tuple[int, int], events: Sequence[bytes]
+    ) -> None:
         if not events:
             return
         row, before = place
@@ -150,7 +166,7 @@ class Jobs(Part):
         transaction.rows(_COUNT_EVENTS, last, len(content), row)
         transaction.charge(owner, len(content))
 
-    def _row(self, transaction: Transaction, owner: str, identifier: str) -> Row:
+    def _row(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> Row:
         row = transaction.first(_GET, owner, identifier) if is_storable(identifier) else None
         if row is None:
             raise NotFound(identifier)

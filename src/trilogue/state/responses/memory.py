@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from trilogue.state.responses.connection import Connection, Database
+from trilogue.state.responses.connection import Database, DatabaseConnection
 from trilogue.state.responses.schema import SQLITE
 from trilogue.state.responses.sqlite import SqliteConnection
 
@@ -22,8 +22,8 @@ class MemoryDatabase(Database):
         self.exclusive = threading.RLock()
         self._connection: SqliteConnection | None = None
 
-    def connect(self) -> Connection:
-        """Return the one connection."""
+    def connect(self) -> DatabaseConnection:
+        """Return the connection that all threads share, opened by the first call."""
         with self.exclusive:
             if self._connection is None:
                 self._connection = SqliteConnection(None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trilogue.state.responses.connection import Connection
+from trilogue.state.responses.connection import DatabaseConnection
 from trilogue.state.responses.interface import StoreUnavailable
 from trilogue.state.responses.schema import MIGRATION_TABLE, MIGRATIONS, Dialect, Migration
 
 
-def migrate(connection: Connection, dialect: Dialect, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+def migrate(connection: DatabaseConnection, dialect: Dialect, migrations: Sequence[Migration] = MIGRATIONS) -> None:
     """Apply the migrations that are missing. Raise StoreUnavailable if the tables are too new for this version."""
     if _missing(connection, dialect, migrations):
         connection.begin()
@@ -24,7 +24,7 @@ def migrate(connection: Connection, dialect: Dialect, migrations: Sequence[Migra
             raise
 
 
-def _missing(connection: Connection, dialect: Dialect, migrations: Sequence[Migration]) -> list[Migration]:
+def _missing(connection: DatabaseConnection, dialect: Dialect, migrations: Sequence[Migration]) -> list[Migration]:
     if not connection.execute(dialect.has_migrations):
         return list(migrations)
     applied = connection.execute("SELECT number, needs FROM trl_migration")
@@ -35,7 +35,7 @@ def _missing(connection: Connection, dialect: Dialect, migrations: Sequence[Migr
     return [migration for migration in migrations if migration.number not in done]
 
 
-def _apply(connection: Connection, dialect: Dialect, migration: Migration) -> None:
+def _apply(connection: DatabaseConnection, dialect: Dialect, migration: Migration) -> None:
     for statement in migration.statements:
         spelled = statement.format(
             serial=dialect.serial, real=dialect.real, blob=dialect.blob, clustered=dialect.clustered

@@ -10,17 +10,17 @@ from trilogue.state.responses.connection import Row
 from trilogue.state.responses.conversations import Conversations
 from trilogue.state.responses.interface import (
     ConversationItem,
-    KeptReasoning,
     OwnerStatistics,
     StoredConversation,
+    StoredReasoning,
     StoredResponse,
 )
-from trilogue.state.responses.reasoning import Reasoning
+from trilogue.state.responses.reasoning import ReasoningTable
 from trilogue.state.responses.responses import Responses
-from trilogue.state.responses.storage import Part, Storage, Transaction, reading, writing
+from trilogue.state.responses.storage import DatabaseTransaction, Storage, StorePart, reading, writing
 from trilogue.state.responses.usage import BATCH, TABLES, delete_row, per_table, prune
 
-Exported = StoredResponse | StoredConversation | ConversationItem | KeptReasoning
+Exported = StoredResponse | StoredConversation | ConversationItem | StoredReasoning
 
 _COUNT = per_table("SELECT owner, count(*), min(used), max(used) FROM TABLE GROUP BY owner")
 _OF_OWNER = per_table("SELECT seq FROM TABLE WHERE owner = ? ORDER BY used LIMIT ?")
@@ -39,15 +39,15 @@ _EXPORT_ITEMS = (
 ).replace("COLUMNS", conversations.ITEM_COLUMNS)
 
 
-class Owners(Part):
+class Owners(StorePart):
     """All owners. These operations read or delete many rows, each in small transactions: call them in a thread."""
 
-    def __init__(self, storage: Storage, parts: tuple[Responses, Conversations, Reasoning]) -> None:
+    def __init__(self, storage: Storage, parts: tuple[Responses, Conversations, ReasoningTable]) -> None:
         super().__init__(storage)
         self._responses, self._conversations, self._reasoning = parts
 
     @reading
-    def statistics(self, transaction: Transaction) -> tuple[OwnerStatistics, ...]:
+    def statistics(self, transaction: DatabaseTransaction) -> tuple[OwnerStatistics, ...]:
         """Return what is kept for each owner, the largest first."""
         counted = {table: {row[0]: row[1:] for row in transaction.rows(_COUNT[table])} for table in TABLES}
         sizes: dict[str, int] = dict(transaction.rows("SELECT owner, bytes FROM trl_usage"))
@@ -68,19 +68,20 @@ class Owners(Part):
 
     def delete(self, owner: str) -> int:
         """Delete everything that is kept for an owner, and return how many responses, conversations and so on."""
-        return self._repeat(lambda: self._delete_some(owner))
+        return self._repeat(lambda: self.delete_some(owner))
 
     def prune(self) -> int:
         """Delete everything that has expired or is over the limit of all owners, and return how many rows."""
         return self._repeat(self.prune_some)
 
     @writing
-    def prune_some(self, transaction: Transaction) -> int:
+    def prune_some(self, transaction: DatabaseTransaction) -> int:
         """Delete some of it, in one short transaction. Return how many rows; 0 means that nothing is left to do."""
         return prune(transaction, self._limits)
 
     @writing
-    def _delete_some(self, transaction: Transaction, owner: str) -> int:
+    def delete_some(self, transaction: DatabaseTransaction, owner: str) -> int:
+        """Delete some of what is kept for an owner, in one short transaction. Return how many; 0 means none is left."""
         found = [(table, seq) for table in TABLES for (seq,) in transaction.rows(_OF_OWNER[table], owner, BATCH)]
         for table, seq in found:
             delete_row(transaction, table, seq)
@@ -89,7 +90,7 @@ class Owners(Part):
         return len(found)
 
     @reading
-    def _rows(self, transaction: Transaction, statement: str, *values: object) -> list[Row]:
+    def _rows(self, transaction: DatabaseTransaction, statement: str, *values: object) -> list[Row]:
         return transaction.rows(statement, *values)
 
     def _pages(self, statement: str, owner: str) -> Iterator[Row]:

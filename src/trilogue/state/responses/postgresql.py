@@ -9,6 +9,7 @@ between machines, whose own clocks may differ by more than the few seconds that 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from trilogue.state.responses.connection import Connection, Database, Row
+from trilogue.state.responses.connection import Database, DatabaseConnection, Row
 from trilogue.state.responses.interface import CommitUnsure, StoreAway, StoreError, StoreUnavailable
 from trilogue.state.responses.schema import POSTGRESQL
 
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5
 SILENCE_MILLISECONDS = 10_000
+_REFUSALS = (
+    (r"authentication failed", "the server does not accept the user or the password"),
+    (r"no password supplied", "the server wants a password"),
+    (r"no pg_hba\.conf entry", "the server does not accept connections from here"),
+    (r'role ".*" does not exist', "the user does not exist"),
+    (r'database ".*" does not exist', "the database does not exist"),
+    (r"invalid URI|invalid connection option|invalid port|invalid integer value|missing \"=\"", "the URL is not valid"),
+)
+"""Words in the errors of servers that refuse a connection, whenever it is tried. Other errors may pass."""
 
 
 class PostgresqlDatabase(Database):
@@ -55,18 +65,26 @@ class PostgresqlDatabase(Database):
                 application_name="trilogue",
             )
         except library.Error as error:
-            raise StoreAway(f"cannot connect to {self.name}: {type(error).__name__}") from None
+            raise self._not_connected(error) from None
         connection = PostgresqlConnection(raw, self.name)
         if self._clock is None:
             self._offset = connection.server_time() - time.time()
         return connection
+
+    def _not_connected(self, error: Exception) -> StoreError:
+        # The text may quote the URL, so only the reason that is recognised in it is shown.
+        text = str(error)
+        for words, reason in _REFUSALS:
+            if re.search(words, text):
+                return StoreUnavailable(f"{self.name} cannot be used: {reason}")
+        return StoreAway(f"cannot connect to {self.name}: {type(error).__name__}")
 
     def now(self) -> float:
         """Return the time of the server."""
         return time.time() + self._offset if self._clock is None else self._clock()
 
 
-class PostgresqlConnection(Connection):
+class PostgresqlConnection(DatabaseConnection):
     """A connection to the server."""
 
     def __init__(self, raw: psycopg.Connection[Row], name: str) -> None:
@@ -95,7 +113,7 @@ class PostgresqlConnection(Connection):
             raise self._failure(error) from None
 
     def begin(self) -> None:
-        """Begin a transaction."""
+        """Begin a transaction. Raise StoreError; StoreAway means that the connection is lost."""
         self.execute("BEGIN")
 
     def commit(self) -> None:
@@ -106,7 +124,7 @@ class PostgresqlConnection(Connection):
             raise CommitUnsure(f"{self._name} was lost during a commit") from None
 
     def rollback(self) -> None:
-        """Undo the transaction."""
+        """Undo the transaction. Does nothing, and raises nothing, if the connection is lost."""
         with suppress(self._error):
             if not self._raw.broken and not self._raw.closed:
                 self._raw.execute(b"ROLLBACK")
@@ -116,7 +134,7 @@ class PostgresqlConnection(Connection):
         return not self._raw.broken and not self._raw.closed
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection. Errors of the server while closing are ignored."""
         with suppress(self._error):
             self._raw.close()
 
@@ -143,5 +161,5 @@ def _library() -> Any:
         return import_module("psycopg")
     except ImportError:
         raise StoreUnavailable(
-            "`state: postgresql://…` needs the package psycopg: install `trilogue[postgresql]`"
+            "a store in PostgreSQL needs the package psycopg: pip install 'trilogue[postgresql]'"
         ) from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from trilogue.state.responses.connection import Row
-from trilogue.state.responses.interface import KeptReasoning
-from trilogue.state.responses.storage import Part, Transaction, is_storable, reading, writing
+from trilogue.state.responses.interface import StoredReasoning
+from trilogue.state.responses.storage import DatabaseTransaction, StorePart, is_storable, reading, writing
 
 COLUMNS = "owner, id, content"
 _OLD_SIZES = "SELECT size FROM trl_reasoning WHERE owner = ? AND id = ?"
@@ -19,11 +19,11 @@ _FIND = "SELECT owner, id, content FROM trl_reasoning WHERE owner = ? AND expire
 _AT_ONCE = 100
 
 
-class Reasoning(Part):
+class ReasoningTable(StorePart):
     """The reasoning of all owners."""
 
     @writing
-    def keep(self, transaction: Transaction, pieces: Iterable[KeptReasoning]) -> None:
+    def keep(self, transaction: DatabaseTransaction, pieces: Iterable[StoredReasoning]) -> None:
         """Keep reasoning, in place of what was kept under the same key. Keys that cannot be stored are ignored."""
         now, expires = transaction.now, transaction.now + self._limits.reasoning_seconds
         for piece in pieces:
@@ -35,7 +35,7 @@ class Reasoning(Part):
             transaction.charge(piece.owner, len(content) - (old[0] if old else 0))
 
     @reading
-    def find(self, transaction: Transaction, owner: str, keys: Sequence[str]) -> dict[str, bytes]:
+    def find(self, transaction: DatabaseTransaction, owner: str, keys: Sequence[str]) -> dict[str, bytes]:
         """Return what is kept under these keys. Raise ContentUnreadable."""
         wanted = [key for key in dict.fromkeys(keys) if is_storable(key)]
         found: dict[str, bytes] = {}
@@ -45,7 +45,7 @@ class Reasoning(Part):
             found.update((piece.key, piece.data) for piece in map(self.export, rows))
         return found
 
-    def export(self, row: Row) -> KeptReasoning:
+    def export(self, row: Row) -> StoredReasoning:
         """Return the reasoning in a row of `COLUMNS`. Raise ContentUnreadable."""
         owner, key, content = row
-        return KeptReasoning(owner, key, self._contents.decrypt(content, owner, "reasoning", key))
+        return StoredReasoning(owner, key, self._contents.decrypt(content, owner, "reasoning", key))

@@ -10,16 +10,16 @@ from trilogue.state.responses.conversations import Conversations
 from trilogue.state.responses.interface import (
     Append,
     ChainBroken,
-    Item,
     ItemPage,
     NotFound,
     NotStorable,
-    Origin,
+    OriginAccount,
     Page,
+    StoredItem,
     StoredResponse,
 )
 from trilogue.state.responses.items import output_items, paginate
-from trilogue.state.responses.storage import Part, Storage, Transaction, is_storable, reading, writing
+from trilogue.state.responses.storage import DatabaseTransaction, Storage, StorePart, is_storable, reading, writing
 from trilogue.state.responses.usage import RESPONSE, delete_row
 
 MAX_CHAIN = 10_000
@@ -59,14 +59,14 @@ ORDER BY trl_response_item.response DESC LIMIT 1
 class _Content(Struct, array_like=True):
     model: str
     body: bytes
-    input: tuple[Item, ...]
+    input: tuple[StoredItem, ...]
     request: bytes
 
 
 _CONTENT = msgspec.msgpack.Decoder(_Content)
 
 
-class Responses(Part):
+class Responses(StorePart):
     """The responses of all owners. An id of another owner is unknown, as is one that has expired."""
 
     def __init__(self, storage: Storage, conversations: Conversations) -> None:
@@ -74,7 +74,7 @@ class Responses(Part):
         self._conversations = conversations
 
     @writing
-    def put(self, transaction: Transaction, response: StoredResponse, append: Append | None = None) -> None:
+    def put(self, transaction: DatabaseTransaction, response: StoredResponse, append: Append | None = None) -> None:
         """Store a response, or replace the one with its id, and append to its conversation, all or nothing.
 
         Raise NotStorable; for `append` also NotFound and ConversationLocked.
@@ -88,7 +88,7 @@ class Responses(Part):
             transaction.each(_PLACE, [(response.owner, identifier, seq) for identifier in sorted(items)])
 
     @reading
-    def get(self, transaction: Transaction, owner: str, identifier: str) -> StoredResponse:
+    def get(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> StoredResponse:
         """Return a response. Raise NotFound or ContentUnreadable."""
         row = self._row(transaction, owner, identifier)
         if row is None:
@@ -96,7 +96,7 @@ class Responses(Part):
         return self._decrypt(row)
 
     @reading
-    def origin(self, transaction: Transaction, owner: str, identifier: str) -> Origin | None:
+    def origin(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> OriginAccount | None:
         """Return the account that knows a response upstream; None if only the store has it. Raise NotFound."""
         row = self._row(transaction, owner, identifier)
         if row is None:
@@ -104,7 +104,7 @@ class Responses(Part):
         return to_origin(row[6], row[7])
 
     @reading
-    def chain(self, transaction: Transaction, owner: str, identifier: str) -> tuple[StoredResponse, ...]:
+    def chain(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> tuple[StoredResponse, ...]:
         """Return a response and all that came before it, the first one first.
 
         Raise NotFound if it is unknown, and ChainBroken if an earlier one is: a shorter history would be another one.
@@ -120,7 +120,7 @@ class Responses(Part):
         return tuple(self._decrypt(row) for row in rows)
 
     @reading
-    def input_items(self, transaction: Transaction, owner: str, identifier: str, page: Page) -> ItemPage:
+    def input_items(self, transaction: DatabaseTransaction, owner: str, identifier: str, page: Page) -> ItemPage:
         """Return a part of the input of a response. Raise NotFound."""
         row = self._row(transaction, owner, identifier)
         if row is None:
@@ -128,7 +128,7 @@ class Responses(Part):
         return paginate(self._decrypt(row).input, page)
 
     @reading
-    def item(self, transaction: Transaction, owner: str, identifier: str) -> Item:
+    def item(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> StoredItem:
         """Return an item of any response or conversation of an owner. Raise NotFound."""
         if not is_storable(identifier):
             raise NotFound(identifier)
@@ -140,7 +140,7 @@ class Responses(Part):
         return next(item for item in items if item.id == identifier)
 
     @writing
-    def delete(self, transaction: Transaction, owner: str, identifier: str) -> None:
+    def delete(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> None:
         """Delete a response, with its job if it has one. Raise NotFound."""
         if self._row(transaction, owner, identifier) is None:
             raise NotFound(identifier)
@@ -151,10 +151,10 @@ class Responses(Part):
         """Return the response in a row of `COLUMNS`. Raise ContentUnreadable."""
         return self._decrypt(row)
 
-    def _row(self, transaction: Transaction, owner: str, identifier: str) -> Row | None:
+    def _row(self, transaction: DatabaseTransaction, owner: str, identifier: str) -> Row | None:
         return transaction.first(_GET, owner, identifier, transaction.now) if is_storable(identifier) else None
 
-    def _write(self, transaction: Transaction, response: StoredResponse, content: bytes) -> int:
+    def _write(self, transaction: DatabaseTransaction, response: StoredResponse, content: bytes) -> int:
         """Write the row and return its number."""
         expires = transaction.now + self._limits.seconds
         origin = (response.origin.provider, response.origin.account) if response.origin else (None, None)
@@ -203,6 +203,6 @@ class Responses(Part):
         )
 
 
-def to_origin(provider: str | None, account: str | None) -> Origin | None:
+def to_origin(provider: str | None, account: str | None) -> OriginAccount | None:
     """Return the origin in two columns."""
-    return None if provider is None or account is None else Origin(provider, account)
+    return None if provider is None or account is None else OriginAccount(provider, account)

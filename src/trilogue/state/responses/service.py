@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 import structlog
 
 from trilogue.state.responses.interface import (
     CommitUnsure,
+    ConversationLease,
     ConversationLocked,
-    Lease,
     StoreAway,
     StoreBusy,
     StoreError,
@@ -53,6 +56,46 @@ class _Write:
         self.alone = False
 
 
+class _WriterThread:
+    """A thread that writes one group after the other. It starts with the first one.
+
+    An executor of one thread would do the same, but its futures take longer than a small write.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        write: Callable[[list[Callable[[], object]]], list[Any]],
+        done: Callable[[list[_Write], list[Any] | Exception], None],
+    ) -> None:
+        self._loop = loop
+        self._write = write
+        self._done = done
+        self._groups: SimpleQueue[list[_Write] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def write(self, group: list[_Write]) -> None:
+        """Write a group, and call `done` in the event loop with the outcomes or the error."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="trilogue-store-write", daemon=True)
+            self._thread.start()
+        self._groups.put(group)
+
+    def stop(self) -> None:
+        """End the thread after the group that it writes."""
+        self._groups.put(None)
+
+    def _run(self) -> None:
+        while (group := self._groups.get()) is not None:
+            try:
+                outcomes: list[Any] | Exception = self._write([write.call for write in group])
+            except Exception as error:
+                log.error("bug", error=type(error).__name__, exc_info=True)
+                outcomes = error
+            with suppress(RuntimeError):  # the event loop was closed, and nothing waits for the outcome any more
+                self._loop.call_soon_threadsafe(self._done, group, outcomes)
+
+
 class StoreService:
     """The store of one event loop. Make it inside the loop, and after a fork.
 
@@ -66,7 +109,7 @@ class StoreService:
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._reader = ThreadPoolExecutor(READERS, "trilogue-store-read")
-        self._writer = ThreadPoolExecutor(1, "trilogue-store-write")
+        self._writer = _WriterThread(self._loop, store.together, self._written)
         self._waiting: deque[_Write] = deque()
         self._writing = False
         self._closed = False
@@ -100,13 +143,16 @@ class StoreService:
             raise StoreUnavailable(f"{self.store.name} is too slow: {MAX_WAITING} writes are waiting")
         future: asyncio.Future[T] = self._loop.create_future()
         self._add(_Write(partial(call, *args, **kwargs), future, self._loop.time() + self._patience))
+        # A timer of our own: `asyncio.timeout` takes several times as long.
+        timer = self._loop.call_later(self._timeout, self._expire, future)
         try:
-            async with asyncio.timeout(self._timeout):
-                return await future
-        except TimeoutError:
-            raise CommitUnsure(f"{self.store.name} did not confirm a write within {self._timeout:g} s") from None
+            return await future
+        finally:
+            timer.cancel()
 
-    async def lock(self, owner: str, conversation: str, patience: float = 5.0, seconds: float = 60.0) -> Lease:
+    async def lock(
+        self, owner: str, conversation: str, patience: float = 5.0, seconds: float = 60.0
+    ) -> ConversationLease:
         """Take a conversation, in turn with other requests. Renew it with `renew` before `seconds` have passed.
 
         Raise NotFound, or ConversationLocked if others have it for longer than `patience`.
@@ -121,7 +167,7 @@ class StoreService:
                     raise
             await asyncio.sleep(LOCK_SECONDS)
 
-    async def renew(self, lease: Lease, seconds: float = 60.0) -> None:
+    async def renew(self, lease: ConversationLease, seconds: float = 60.0) -> None:
         """Extend a lease. Raise ConversationLocked if another request has it now."""
         await self.write(self.store.conversations.lock, lease.owner, lease.conversation, lease.holder, seconds)
 
@@ -132,7 +178,7 @@ class StoreService:
         await self._idle.wait()
         # Waits for reads that run, because `close` closes their connections next.
         await asyncio.to_thread(self._reader.shutdown, cancel_futures=True)
-        self._writer.shutdown(wait=False)
+        self._writer.stop()
 
     async def close(self) -> None:
         """Finish the writes that wait, and close the store."""
@@ -155,22 +201,25 @@ class StoreService:
         size = 1 if self._waiting[0].alone else min(len(self._waiting), MAX_GROUP)
         group = [self._waiting.popleft() for _ in range(size)]
         self._writing = True
-        running = self._loop.run_in_executor(self._writer, self.store.together, [write.call for write in group])
-        running.add_done_callback(partial(self._written, group))
+        self._writer.write(group)
 
-    def _written(self, group: list[_Write], running: asyncio.Future[list[Any]]) -> None:
+    def _expire(self, future: asyncio.Future[Any]) -> None:
+        if not future.done():
+            text = f"{self.store.name} did not confirm a write within {self._timeout:g} s"
+            future.set_exception(CommitUnsure(text))
+
+    def _written(self, group: list[_Write], outcomes: list[Any] | Exception) -> None:
         """Pass the outcomes on, and start the next group."""
         self._writing = False
-        error = running.exception()
-        if error is not None and len(group) > 1:
+        if isinstance(outcomes, Exception) and len(group) > 1:
             # A bug in one write must not fail the others: each of them gets a transaction of its own.
             for write in group:
                 write.alone = True
             self._waiting.extendleft(reversed(group))
             self._write_group()
             return
-        outcomes = running.result() if error is None else [error]
-        again = [write for write, outcome in zip(group, outcomes, strict=True) if not self._end(write, outcome)]
+        each = [outcomes] if isinstance(outcomes, Exception) else outcomes
+        again = [write for write, outcome in zip(group, each, strict=True) if not self._end(write, outcome)]
         self._waiting.extendleft(reversed(again))
         if again:
             self._retry = self._loop.call_later(RETRY_SECONDS, self._write_group)

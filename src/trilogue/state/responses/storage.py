@@ -1,7 +1,7 @@
 """Transactions on a database, for the parts of the store: one connection per thread, migrations, and usage per owner.
 
-`read` and `write` run a function with a `Transaction`. They nest: a write inside a write joins it, which is how several
-operations, or the operations of several requests, share one commit.
+`read` and `write` run a function with a `DatabaseTransaction`. They nest: a write inside a write joins it, which is how
+several operations, or the operations of several requests, share one commit.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from trilogue.state.responses.connection import Connection, Database, Row
+from trilogue.state.responses.connection import Database, DatabaseConnection, Row
 from trilogue.state.responses.contents import Contents
-from trilogue.state.responses.interface import Limits, StoreAway, StoreUnavailable
+from trilogue.state.responses.interface import StoreAway, StoreLimits, StoreUnavailable
 from trilogue.state.responses.migrate import migrate
 
 T = TypeVar("T")
@@ -22,10 +22,10 @@ P = ParamSpec("P")
 MAX_ID = 256
 
 
-class Transaction:
+class DatabaseTransaction:
     """The statements of one thread. `now`: the time of the transaction. `charges`: bytes added or freed per owner."""
 
-    def __init__(self, connection: Connection, now: float) -> None:
+    def __init__(self, connection: DatabaseConnection, now: float) -> None:
         self._connection = connection
         self.now = now
         self.charges: dict[str, int] = {}
@@ -51,37 +51,37 @@ class Transaction:
 class Storage:
     """A database with its encryption and limits. Safe for threads. Connects on first use."""
 
-    def __init__(self, database: Database, contents: Contents, limits: Limits) -> None:
+    def __init__(self, database: Database, contents: Contents, limits: StoreLimits) -> None:
         self.database = database
         self.contents = contents
         self.limits = limits
-        self.settle: Callable[[Transaction], None] = lambda transaction: None
+        self.settle: Callable[[DatabaseTransaction], None] = lambda transaction: None
         """runs before each commit: applies `charges` and the limits"""
         self._threads = threading.local()
         self._lock = threading.Lock()
-        self._connections: set[Connection] = set()
+        self._connections: set[DatabaseConnection] = set()
         self._closed = False
 
-    def read(self, work: Callable[[Transaction], T]) -> T:
+    def read(self, work: Callable[[DatabaseTransaction], T]) -> T:
         """Run a function that only reads, once more if the connection was lost meanwhile."""
-        active: Transaction | None = getattr(self._threads, "active", None)
+        active: DatabaseTransaction | None = getattr(self._threads, "active", None)
         if active is not None:
             return work(active)
         with self.database.exclusive:
             try:
-                return work(Transaction(self._connection(), self.database.now()))
+                return work(DatabaseTransaction(self._connection(), self.database.now()))
             except StoreAway:
                 self._drop()
-            return work(Transaction(self._connection(), self.database.now()))
+            return work(DatabaseTransaction(self._connection(), self.database.now()))
 
-    def write(self, work: Callable[[Transaction], T]) -> T:
+    def write(self, work: Callable[[DatabaseTransaction], T]) -> T:
         """Run a function in a transaction, and commit. If it raises, nothing was written; but see CommitUnsure."""
-        active: Transaction | None = getattr(self._threads, "active", None)
+        active: DatabaseTransaction | None = getattr(self._threads, "active", None)
         if active is not None:
             return work(active)
         with self.database.exclusive:
             connection = self._begin()
-            transaction = self._threads.active = Transaction(connection, self.database.now())
+            transaction = self._threads.active = DatabaseTransaction(connection, self.database.now())
             try:
                 result = work(transaction)
                 self.settle(transaction)
@@ -101,7 +101,7 @@ class Storage:
         for connection in connections:
             connection.close()
 
-    def _begin(self) -> Connection:
+    def _begin(self) -> DatabaseConnection:
         connection = self._connection()
         try:
             connection.begin()
@@ -112,10 +112,10 @@ class Storage:
             connection.begin()
         return connection
 
-    def _connection(self) -> Connection:
+    def _connection(self) -> DatabaseConnection:
         if self._closed:
             raise StoreUnavailable(f"{self.database.name} was closed")
-        connection: Connection | None = getattr(self._threads, "connection", None)
+        connection: DatabaseConnection | None = getattr(self._threads, "connection", None)
         if connection is not None:
             if connection.usable():
                 return connection
@@ -132,7 +132,7 @@ class Storage:
         return connection
 
     def _drop(self) -> None:
-        connection: Connection | None = getattr(self._threads, "connection", None)
+        connection: DatabaseConnection | None = getattr(self._threads, "connection", None)
         if connection is not None:
             self._threads.connection = None
             with self._lock:
@@ -140,7 +140,7 @@ class Storage:
             connection.close()
 
 
-class Part:
+class StorePart:
     """A part of the store: responses, conversations, jobs, reasoning or owners."""
 
     def __init__(self, storage: Storage) -> None:
@@ -148,19 +148,19 @@ class Part:
         self._contents = storage.contents
         self._limits = storage.limits
 
-    def run_read(self, work: Callable[[Transaction], T]) -> T:
-        """See `Storage.read`."""
+    def run_read(self, work: Callable[[DatabaseTransaction], T]) -> T:
+        """Run a function that only reads and return its result, as `Storage.read` does."""
         return self._storage.read(work)
 
-    def run_write(self, work: Callable[[Transaction], T]) -> T:
-        """See `Storage.write`."""
+    def run_write(self, work: Callable[[DatabaseTransaction], T]) -> T:
+        """Run a function in a transaction and return its result, as `Storage.write` does."""
         return self._storage.write(work)
 
 
-S = TypeVar("S", bound=Part)
+S = TypeVar("S", bound=StorePart)
 
 
-def reading(method: Callable[Concatenate[S, Transaction, P], T]) -> Callable[Concatenate[S, P], T]:
+def reading(method: Callable[Concatenate[S, DatabaseTransaction, P], T]) -> Callable[Concatenate[S, P], T]:
     """Make a method that takes a transaction into one that runs in a transaction of its own, to read."""
 
     @wraps(method)
@@ -170,7 +170,7 @@ def reading(method: Callable[Concatenate[S, Transaction, P], T]) -> Callable[Con
     return run
 
 
-def writing(method: Callable[Concatenate[S, Transaction, P], T]) -> Callable[Concatenate[S, P], T]:
+def writing(method: Callable[Concatenate[S, DatabaseTransaction, P], T]) -> Callable[Concatenate[S, P], T]:
     """Make a method that takes a transaction into one that joins the current transaction or commits its own."""
 
     @wraps(method)

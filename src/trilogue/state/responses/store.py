@@ -11,21 +11,21 @@ from trilogue.state.responses.contents import Contents
 from trilogue.state.responses.conversations import Conversations
 from trilogue.state.responses.interface import (
     CommitUnsure,
-    Limits,
     StoreAway,
     StoreBusy,
     StoreDamaged,
     StoreError,
+    StoreLimits,
     StoreUnavailable,
 )
 from trilogue.state.responses.jobs import Jobs
 from trilogue.state.responses.memory import MemoryDatabase
 from trilogue.state.responses.owners import Owners
 from trilogue.state.responses.postgresql import PostgresqlDatabase
-from trilogue.state.responses.reasoning import Reasoning
+from trilogue.state.responses.reasoning import ReasoningTable
 from trilogue.state.responses.responses import Responses
 from trilogue.state.responses.sqlite import SqliteDatabase
-from trilogue.state.responses.storage import Storage, Transaction
+from trilogue.state.responses.storage import DatabaseTransaction, Storage
 from trilogue.state.responses.usage import settle
 
 Outcome = object | StoreError
@@ -37,14 +37,14 @@ class ResponseStore:
     `keys`: 32 bytes each; the first encrypts, and all of them decrypt.
     """
 
-    def __init__(self, database: Database, keys: Sequence[bytes], limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, database: Database, keys: Sequence[bytes], limits: StoreLimits | None = None) -> None:
+        self.limits = limits or StoreLimits()
         self._storage = Storage(database, Contents(keys), self.limits)
         self._storage.settle = partial(settle, limits=self.limits)
         self.conversations = Conversations(self._storage)
         self.responses = Responses(self._storage, self.conversations)
         self.jobs = Jobs(self._storage, self.responses)
-        self.reasoning = Reasoning(self._storage)
+        self.reasoning = ReasoningTable(self._storage)
         self.owners = Owners(self._storage, (self.responses, self.conversations, self.reasoning))
 
     @property
@@ -91,5 +91,5 @@ def _outcome(write: Callable[[], object]) -> Outcome:
         return error
 
 
-def _select(transaction: Transaction) -> None:
+def _select(transaction: DatabaseTransaction) -> None:
     transaction.rows("SELECT 1")

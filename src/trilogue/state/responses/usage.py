@@ -9,8 +9,8 @@ from __future__ import annotations
 from heapq import merge
 from operator import itemgetter
 
-from trilogue.state.responses.interface import Limits
-from trilogue.state.responses.storage import Transaction
+from trilogue.state.responses.interface import StoreLimits
+from trilogue.state.responses.storage import DatabaseTransaction
 
 RESPONSE, CONVERSATION, REASONING = TABLES = ("trl_response", "trl_conversation", "trl_reasoning")
 BATCH = 100
@@ -36,7 +36,7 @@ _CHARGE = (
 )
 
 
-def settle(transaction: Transaction, limits: Limits) -> None:
+def settle(transaction: DatabaseTransaction, limits: StoreLimits) -> None:
     """Add what a transaction has written to the sums of its owners, and delete the oldest of those above the limit.
 
     Owners come in order, so that two machines never wait for each other's.
@@ -51,7 +51,7 @@ def settle(transaction: Transaction, limits: Limits) -> None:
     transaction.charges = {}
 
 
-def delete_row(transaction: Transaction, table: str, seq: int) -> None:
+def delete_row(transaction: DatabaseTransaction, table: str, seq: int) -> None:
     """Delete a row and all that belongs to it, and count what that frees."""
     if table == RESPONSE:
         # The response takes its job along, but the job's events were counted as well.
@@ -61,7 +61,7 @@ def delete_row(transaction: Transaction, table: str, seq: int) -> None:
         transaction.charge(owner, -size)
 
 
-def prune(transaction: Transaction, limits: Limits) -> int:
+def prune(transaction: DatabaseTransaction, limits: StoreLimits) -> int:
     """Delete some of what has expired, and some of the oldest if all owners together have too much.
 
     Return how many rows were deleted: more may be left unless it is 0.
@@ -72,7 +72,7 @@ def prune(transaction: Transaction, limits: Limits) -> int:
     return len(expired) or _prune_total(transaction, limits)
 
 
-def _prune_total(transaction: Transaction, limits: Limits) -> int:
+def _prune_total(transaction: DatabaseTransaction, limits: StoreLimits) -> int:
     row = transaction.first("SELECT coalesce(sum(bytes), 0) FROM trl_usage")
     if limits.total_bytes is None or row is None or row[0] <= limits.total_bytes:
         return 0
@@ -87,7 +87,7 @@ def _prune_total(transaction: Transaction, limits: Limits) -> int:
     return deleted
 
 
-def _free(transaction: Transaction, owner: str, excess: int) -> None:
+def _free(transaction: DatabaseTransaction, owner: str, excess: int) -> None:
     while excess > 0:
         rows = list(merge(*(transaction.rows(_OLDEST[table], owner, BATCH) for table in TABLES), key=itemgetter(0, 2)))[
             :BATCH
@@ -101,6 +101,6 @@ def _free(transaction: Transaction, owner: str, excess: int) -> None:
             return
 
 
-def _charge(transaction: Transaction, owner: str, size: int) -> int:
+def _charge(transaction: DatabaseTransaction, owner: str, size: int) -> int:
     row = transaction.first(_CHARGE, owner, size)
     return int(row[0]) if row else 0

@@ -63,6 +63,7 @@ class _Key:
         # `trl1.` used the secret itself. No key should serve two ciphers.
         self._repeatable = RepeatableCipher(blake2b(secret, digest_size=KEY_BYTES, person=b"trilogue-gcm-siv").digest())
         self._earlier = Cipher(secret)
+        self.storage = blake2b(secret, digest_size=KEY_BYTES, person=b"trilogue-store").digest()
 
     def seal(self, content: bytes) -> bytes:
         """Return the id and the ciphertext."""
@@ -91,6 +92,11 @@ class Sealer:
 
     def __repr__(self) -> str:
         return f"Sealer({len(self._ring)} keys)"
+
+    @property
+    def storage_keys(self) -> tuple[bytes, ...]:
+        """Keys that are derived from these, for what a gateway stores: the first encrypts, all of them decrypt."""
+        return tuple(key.storage for key in self._ring.values())
 
     @classmethod
     def ephemeral(cls) -> Sealer:

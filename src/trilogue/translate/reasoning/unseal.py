@@ -10,20 +10,32 @@ from __future__ import annotations
 from functools import partial
 
 from trilogue.model import SEAL_PREFIXES, Json, Ledger, Protocol
+from trilogue.profiles import Profile
 from trilogue.protocols.content.sealed import Cleaning
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.reasoning.seal import Sealer
 
 
 def without_sealed(
-    body: dict[str, Json], protocol: Protocol, ledger: Ledger, sealer: Sealer | None = None, *, plain_text: bool = True
+    body: dict[str, Json],
+    protocol: Protocol,
+    ledger: Ledger,
+    sealer: Sealer | None = None,
+    profile: Profile | None = None,
 ) -> dict[str, Json]:
     """Return the request without sealed values, which are declared; the same object if there are none.
 
-    `sealer`: only values that it can open are removed; without it, all. `plain_text`: the upstream accepts reasoning
-    that is only text.
+    `sealer`: only values that it can open are removed; without it, all. `profile`: what the upstream accepts of earlier
+    reasoning that is only text; without it, all.
     """
-    return CODECS[protocol].without_sealed(body, Cleaning(ledger, partial(_is_sealed, sealer), plain_text))
+    plain_text = profile is None or accepts_text(protocol, profile)
+    field = (profile.reasoning_field if profile is not None else None) or ""
+    return CODECS[protocol].without_sealed(body, Cleaning(ledger, partial(_is_sealed, sealer), plain_text, field))
+
+
+def accepts_text(protocol: Protocol, profile: Profile) -> bool:
+    """Return whether an upstream accepts earlier reasoning that is only text."""
+    return CODECS[protocol].text_reasoning or profile.raw_reasoning
 
 
 def _is_sealed(sealer: Sealer | None, value: Json) -> bool:

@@ -1,0 +1,113 @@
+"""The capture file format, version 1: JSON Lines, one file per request. docs/capture.md describes it.
+
+Line 1 is a `CaptureHead`, then come lines of the four phases in the order of time, and the last line is an `End`.
+Readers ignore fields and phases that they do not know; a change that old readers would misread gets a new version.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from enum import StrEnum
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from trilogue.errors import TrilogueError
+from trilogue.model import Json, Loss, Protocol
+
+FORMAT = "trilogue-capture"
+VERSION = 1
+SUFFIX = ".jsonl"
+
+
+class CaptureError(TrilogueError):
+    """A file is not a capture, is damaged, or was written by a newer version. The message says which, and where."""
+
+
+class CapturePhase(StrEnum):
+    """The four points at which a request is captured."""
+
+    INBOUND_REQUEST = "inbound_request"
+    """what the client sent"""
+    PROVIDER_REQUEST = "provider_request"
+    """what the upstream was sent, for each attempt"""
+    UPSTREAM_RESPONSE = "upstream_response"
+    """what the upstream responded, for each attempt"""
+    OUTBOUND_RESPONSE = "outbound_response"
+    """what the client got"""
+
+
+class CaptureHead(Struct, frozen=True, kw_only=True):
+    """The first line. `started`: the time of the request in seconds since 1970; all other times count from there."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    request_id: str = ""
+    started: float = 0.0
+    redacted: bool = False
+    """whether texts were replaced by placeholders"""
+    trilogue: str = ""
+    """the version of Trilogue that wrote the file"""
+
+
+class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a phase: the start of a request or response, with its headers, or a further piece of its body.
+
+    `at`: seconds since the request began. `text` is the body, or a piece of it, as it was on the wire; `base64` is used
+    instead for bytes that are not UTF-8. `omitted`: the number of bytes that were left out because the file was full.
+    """
+
+    phase: CapturePhase
+    at: float
+    attempt: int = 0
+    """counts the attempts from 1; 0 for the client's side"""
+    protocol: Protocol | UnsetType = UNSET
+    method: str = ""
+    url: str = ""
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    text: str = ""
+    base64: str = ""
+    omitted: int = 0
+    error: str = ""
+    """why there is no response, or why it ended early"""
+    plan: Json = None
+    """provider_request: what the translation depends on, see `Plan`"""
+
+    def body(self) -> bytes:
+        """Return the bytes of this line."""
+        return b64decode(self.base64) if self.base64 else self.text.encode("utf-8", "surrogatepass")
+
+
+class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the translation of one attempt depends on, so that it can be repeated without the gateway.
+
+    `profile`: the fields of the model's profile that are not defaults. `fitted`: a request that stays in its protocol
+    was fitted to that profile. `losses`: what the request lost.
+    """
+
+    provider: str = ""
+    account: str = ""
+    model: str = ""
+    profile: dict[str, Json] = field(default_factory=dict)
+    fitted: bool = False
+    repair: bool = False
+    losses: tuple[Loss, ...] = ()
+
+
+class End(Struct, frozen=True, kw_only=True):
+    """The last line. A file without it was not written to its end, or its request was still running."""
+
+    end: bool = True
+    at: float = 0.0
+    omitted: int = 0
+    """bytes of bodies that were left out because the file had reached its largest size"""
+    record: Json = None
+    """the line of the access log"""
+
+
+def body_fields(data: bytes) -> dict[str, str]:
+    """Return the field of a line that holds these bytes: `text`, or `base64` if they are not UTF-8."""
+    try:
+        return {"text": data.decode()}
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}

@@ -1,0 +1,64 @@
+"""A captured request sent to a live server: its response, translated for the client, compared with the captured one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol as Interface
+
+from trilogue.capture.format import CaptureError
+from trilogue.capture.reader import Capture
+from trilogue.capture.replay import Change, ReplayStep, target_of
+from trilogue.compare import ComparedDocument, Kind, compare_documents, is_stream
+from trilogue.jsontext.text import dump, parse_upstream
+from trilogue.model import Json, Protocol
+from trilogue.translate.requests import translate_request
+from trilogue.translate.responses import StreamTranslator, translate_response
+
+NAME = "live response"
+
+
+class ServerResponse(Interface):
+    """What a server sent back."""
+
+    status: int
+    error: str
+
+    @property
+    def body(self) -> bytes:
+        """The whole body, as the server sent it."""
+        ...
+
+
+def compare_live(
+    capture: Capture, change: Change, send: Callable[[Protocol, dict[str, Json]], ServerResponse]
+) -> ReplayStep:
+    """Send the request of the last attempt again with `send`, and compare what the client would get.
+
+    Raises `CaptureError` if the capture has no request that was sent, and `TrilogueError` if it cannot be translated.
+    """
+    inbound = capture.inbound
+    if inbound is None or inbound.protocol is None or not capture.attempts:
+        raise CaptureError("the capture has no request that was sent to an upstream")
+    last = capture.attempts[-1]
+    target = target_of(last, change)
+    up = translate_request(inbound.body, source=inbound.protocol, target=target, repair=last.plan.repair)
+    received = send(target.protocol, up.body)
+    if received.error or received.status != 200:
+        return ReplayStep(name=NAME, skipped=received.error or f"the server responded with status {received.status}")
+    client, upstream = inbound.protocol, target.protocol
+    if client is upstream:
+        now = received.body
+    elif is_stream(received.body):
+        translator = StreamTranslator(source=upstream, target=client, exchange=up.exchange)
+        now = translator.feed(received.body) + translator.close()
+    else:
+        body = parse_upstream(received.body, whole=True)
+        now = dump(translate_response(body, source=upstream, target=client, exchange=up.exchange).body)
+    was = ComparedDocument(_kind(capture.outbound.body), client, capture.outbound.body)
+    return ReplayStep(
+        name=NAME, differences=compare_documents(was, ComparedDocument(_kind(now), client, now)), body=now
+    )
+
+
+def _kind(body: bytes) -> Kind:
+    return Kind.STREAM if is_stream(body) else Kind.RESPONSE

@@ -1,0 +1,117 @@
+"""`trilogue diff`: compare two bodies, streams or captures by meaning."""
+
+from __future__ import annotations
+
+import sys
+from typing import TypedDict, Unpack
+
+import click
+
+from trilogue import Protocol, TrilogueError
+from trilogue.capture import Capture, is_capture, read_capture
+from trilogue.cli.differences import print_differences
+from trilogue.cli.files import PROTOCOL, counted, naming, read
+from trilogue.compare import ComparedDocument, Difference, Kind, compare_documents, is_stream, read_document
+from trilogue.model import Json
+
+DIFFERS = 1
+KINDS = ("auto", *Kind)
+NAMES = ("a", "b")
+
+
+class DiffOptions(TypedDict):
+    """The command-line options of `trilogue diff`, as click passes them."""
+
+    protocol_a: Protocol | None
+    protocol_b: Protocol | None
+    kind: str
+    json: bool
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b")
+@click.option("--protocol-a", type=PROTOCOL, help="Protocol of A, if it cannot be found out.")
+@click.option("--protocol-b", type=PROTOCOL, help="Protocol of B, if it cannot be found out.")
+@click.option("--kind", type=click.Choice(KINDS), default="auto", show_default=True, help="What the files contain.")
+@click.option("--json", is_flag=True, help="Print one JSON object per difference.")
+def diff(a: str, b: str, **options: Unpack[DiffOptions]) -> None:
+    """Compare two requests, responses, streams or captures by meaning, in any two protocols.
+
+    A difference is printed as its path in the neutral model and both values. Ids, the order of fields, and how a stream
+    is cut into events do not count.
+
+    \b
+    trilogue diff request-a.json request-b.json
+    trilogue diff chat-stream.sse messages-stream.sse
+    trilogue diff before.jsonl after.jsonl
+
+    Exit codes: 0 same meaning, 1 differences, 2 invalid input.
+    """
+    a_data, b_data = read(a), read(b)
+    if is_capture(a_data) and is_capture(b_data):
+        with naming(a):
+            a_capture = read_capture(a_data)
+        with naming(b):
+            b_capture = read_capture(b_data)
+        found = _of_captures(a_capture, b_capture)
+    else:
+        kind = None if options["kind"] == "auto" else Kind(options["kind"])
+        a_document = _document(a, a_data, options["protocol_a"], kind)
+        b_document = _document(b, b_data, options["protocol_b"], kind)
+        found = compare_documents(a_document, b_document)
+    print_differences(found, NAMES, json=options["json"])
+    click.echo(counted(len(found), "difference"), err=True)
+    if found:
+        sys.exit(DIFFERS)
+
+
+def _document(path: str, data: bytes, protocol: Protocol | None, kind: Kind | None) -> ComparedDocument:
+    with naming(path):
+        if is_capture(data):
+            raise TrilogueError("a capture can only be compared with another capture")
+        return read_document(data, protocol=protocol, kind=kind)
+
+
+def _of_captures(a: Capture, b: Capture) -> list[Difference]:
+    """Return the differences of each phase that both captures have; the last attempt of each counts."""
+    a_phases, b_phases = _phases(a), _phases(b)
+    found = []
+    for name in dict.fromkeys([*a_phases, *b_phases]):
+        left, right = a_phases.get(name), b_phases.get(name)
+        if left is None or right is None:
+            found.append(Difference(name, _presence(left), _presence(right)))
+            continue
+        found += [Difference(f"{name}.{one.path}", one.a, one.b) for one in compare_documents(left, right)]
+    return found
+
+
+def _presence(document: ComparedDocument | None) -> Json:
+    return "(absent)" if document is None else f"a {document.kind.value}"
+
+
+def _phases(capture: Capture) -> dict[str, ComparedDocument]:
+    found: dict[str, tuple[Kind | None, Protocol | None, bytes]] = {}
+    client = capture.inbound.protocol if capture.inbound is not None else None
+    if capture.inbound is not None:
+        found["inbound_request"] = (Kind.REQUEST, client, capture.inbound.body)
+    if capture.attempts:
+        last = capture.attempts[-1]
+        found["provider_request"] = (Kind.REQUEST, last.request.protocol, last.request.body)
+        found["upstream_response"] = (
+            _kind(last.response.status, last.response.body),
+            last.request.protocol,
+            last.response.body,
+        )
+    found["outbound_response"] = (_kind(capture.outbound.status, capture.outbound.body), client, capture.outbound.body)
+    return {
+        name: read_document(body, protocol=protocol, kind=kind)
+        for name, (kind, protocol, body) in found.items()
+        if body
+    }
+
+
+def _kind(status: int, body: bytes) -> Kind:
+    if is_stream(body):
+        return Kind.STREAM
+    return Kind.ERROR if status >= 400 else Kind.RESPONSE

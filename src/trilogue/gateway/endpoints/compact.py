@@ -1,0 +1,155 @@
+"""Compaction: `POST /v1/responses/compact`, and requests that end with `compaction_trigger`.
+
+Passed on to upstreams that compact by themselves. Elsewhere the model writes a summary if its provider allows that,
+which is declared as a loss; otherwise the request is refused. What a summary looks like is in `stored.compaction`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from trilogue.errors import StrictLoss, Unsupported
+from trilogue.gateway.endpoints.complete import complete, new_call
+from trilogue.gateway.request.call import Call, read_asked
+from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
+from trilogue.gateway.request.large_bodies import LARGE_BYTES
+from trilogue.gateway.response.client_response import ClientResponse
+from trilogue.gateway.response.summarized import SummarizedResponse
+from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.compaction import as_output, compaction_item, kept_messages, summary_of, summary_request
+from trilogue.gateway.stored.fields import input_items, read_state_fields, with_ids
+from trilogue.gateway.stored.turn import begin_turn
+from trilogue.jsontext.text import dump, parse_request
+from trilogue.model import Json, Loss
+from trilogue.protocols.content.ids import digest
+from trilogue.protocols.registry import CODECS
+from trilogue.routing import Upstream
+
+LOSS = "compaction.model"
+_REFUSED = (
+    "this upstream cannot compact a conversation. If its provider is configured with `compaction: model`, the model "
+    "writes a summary instead"
+)
+_ECHOED: dict[str, Json] = {"tool_choice": "auto", "text": {"format": {"type": "text"}}, "previous_response_id": None}
+"""fields that the request for a summary has changed, as a response shows them if the client did not set them"""
+
+
+async def handle(context: RequestContext) -> None:
+    """Respond to a request to the endpoint for compaction."""
+    services = context.entry.services
+    body = await context.request.body(services.limits.max_body_bytes)
+    if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
+        context.byte_observers.inbound_request(body)
+    if len(body) > LARGE_BYTES:
+        asked = await read_large(context, body)
+    else:
+        asked = read_asked(body, services.only_model, strict=context.strict)
+    call = replace(new_call(context, asked, context.strict), stream=False)
+    fields = read_state_fields(call.body)
+    fields.store = False  # the API keeps nothing of a compaction
+    if services.store is not None and fields.need_store:
+        with watching(context):
+            call.turn = await begin_turn(services.store, context.owner, call.body, fields)
+    targets, own = compacting(await targets_of(context, call.model), call, services, "input")
+    if own:
+        call.path = CODECS[call.client].endpoint.compaction
+        await complete(context, ClientResponse(call, context.responder, context.record, services.observers), targets)
+        return
+    client, response = await _summarized(context, call, targets)
+    if response is not None:
+        client.send_instead(_compacted(call, response, services))
+
+
+async def compact_turn(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> None:
+    """Respond to a request that ends with the item that asks for a compaction."""
+    services, turn = context.entry.services, call.turn
+    last = len(input_items(read_state_fields(call.body).input)) - 1
+    targets, own = compacting(targets, call, services, f"input[{last}]")
+    if own:
+        await complete(context, ClientResponse(call, context.responder, context.record, services.observers), targets)
+        return
+    client, response = await _summarized(context, call, targets)
+    if response is None:
+        return
+    body = _compacted_turn(call, response, services)
+    if turn is not None:
+        with watching(context):
+            await turn.keep(dump(body), None)
+    client.send_instead(body)
+
+
+def compacting(
+    targets: Sequence[Upstream], call: Call, services: Services, path: str
+) -> tuple[tuple[Upstream, ...], bool]:
+    """Return the targets that can compact, and whether they do it by themselves. Raises Unsupported if there are none.
+
+    All of them do it in the same way as the first one: what comes next depends on it.
+    """
+    able = [(target, own) for target in targets if (own := _compacts(target, call, services)) is not None]
+    if not able:
+        raise Unsupported(path, _REFUSED)
+    first = able[0][1]
+    return tuple(target for target, own in able if own is first), first
+
+
+def _compacts(target: Upstream, call: Call, services: Services) -> bool | None:
+    """Return whether a target compacts by itself; None if not even its model may write a summary."""
+    provider = services.providers[target.provider]
+    speaks = call.client in provider.protocols and not provider.is_demo
+    profile = provider.profile(target.model, call.client)
+    # A server that keeps nothing is not OpenAI's own, whatever its models are called.
+    if speaks and profile.compacts and profile.keeps_state:
+        return True
+    return False if provider.summarizes else None
+
+
+async def _summarized(
+    context: RequestContext, call: Call, targets: Sequence[Upstream]
+) -> tuple[SummarizedResponse, dict[str, Json] | None]:
+    """Have the model write a summary. Return its response in the client's protocol; None if the client got an error."""
+    loss = Loss(LOSS, "input")
+    if call.strict:
+        raise StrictLoss((loss,))
+    history = call.body if call.turn is None else call.turn.expanded
+    losses = (*call.losses, loss)
+    asking = replace(call, body=summary_request(history), stream=False, turn=None, losses=losses)
+    services = context.entry.services
+    client = SummarizedResponse(asking, context.responder, context.record, services.observers)
+    client.in_events = call.stream
+    await complete(context, client, targets)
+    return client, parse_request(client.model_response) if client.model_response else None
+
+
+def _compacted(call: Call, response: dict[str, Json], services: Services) -> dict[str, Json]:
+    """Return the object that the endpoint responds with: the messages that stay, and the item with the summary."""
+    turn, identifier = call.turn, _new_id(call)
+    own = input_items(read_state_fields(call.body).input)
+    history = [item.data for item in turn.history] if turn is not None else []
+    kept = kept_messages((*history, *(turn.own if turn is not None and turn.own else own)))
+    messages = with_ids([as_output(data) for data in kept], identifier)
+    item = compaction_item(summary_of(response), call.client, services.sealer, identifier)
+    return {
+        "id": identifier,
+        "object": "response.compaction",
+        "created_at": int(time.time()),
+        "output": [*(Raw(one.data) for one in messages), item],
+        "usage": response.get("usage"),
+    }
+
+
+def _compacted_turn(call: Call, response: dict[str, Json], services: Services) -> dict[str, Json]:
+    """Return the response to a request with the trigger: that of the model, with the item as its only output."""
+    asked, identifier = parse_request(call.body), _new_id(call)
+    item = compaction_item(summary_of(response), call.client, services.sealer, identifier)
+    echoed = {name: asked.get(name) or default for name, default in _ECHOED.items()}
+    stored = call.turn is not None and call.turn.fields.stores
+    return {**response, **echoed, "id": identifier, "model": call.model, "store": stored, "output": [item]}
+
+
+def _new_id(call: Call) -> str:
+    # An id that begins with the time is found faster among many.
+    return f"resp_{int(time.time() * 1000):012x}{digest(call.request_id, 6)}"

@@ -1,0 +1,383 @@
+"""One turn of a conversation that the gateway remembers: what its request refers to, and what is kept of its response.
+
+fields = read_state_fields(body)                        # fields.need_store: there is something to look up or keep
+turn = await begin_turn(store, owner, body, fields)
+turn.expanded                                           # the request with its whole history, for any upstream
+await turn.keep(response, origin)                       # before the end of the response leaves
+await turn.release()                                    # always, at the end
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from trilogue.errors import BadRequest, ClientError
+from trilogue.gateway.setup.response_store import GatewayStore
+from trilogue.gateway.stored.compaction import not_compacted
+from trilogue.gateway.stored.connection import ConnectionResponses
+from trilogue.gateway.stored.fields import (
+    StateFields,
+    input_items,
+    reference_of,
+    with_ids,
+    with_input,
+)
+from trilogue.gateway.stored.history import HistoryItem, stored_items, unstored_items, without_foreign_reasoning
+from trilogue.jsontext.text import DECODE_ERRORS
+from trilogue.model import Json, Loss
+from trilogue.sse import SseParser
+from trilogue.state.responses import (
+    Append,
+    ConversationLease,
+    ConversationLocked,
+    NotFound,
+    OriginAccount,
+    StoredResponse,
+    StoreError,
+    output_items,
+)
+
+RENEW_SECONDS = 20.0
+_STATE_FIELDS = ("previous_response_id", "conversation")
+
+
+class LockedConversation(ClientError):
+    """Another request uses the conversation."""
+
+    status = 409
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Another process is currently operating on this conversation. Please retry in a few seconds.",
+            path="conversation",
+            code="conversation_locked",
+        )
+
+
+class UnknownItem(ClientError):
+    """A reference to an item that this client key does not have."""
+
+    status = 404
+
+    def __init__(self, identifier: str, position: int) -> None:
+        super().__init__(f"Item with id '{identifier}' not found.", path=f"input[{position}].id", code="not_found")
+
+
+class UnknownConversation(ClientError):
+    """A conversation that this client key does not have."""
+
+    status = 404
+
+    def __init__(self, identifier: str) -> None:
+        super().__init__(f"Conversation with id '{identifier}' not found.", path="conversation", code="not_found")
+
+
+def unknown_response(identifier: str) -> BadRequest:
+    """Return the error for a response that cannot be continued, in the words of the API."""
+    return BadRequest(
+        f"Previous response with id '{identifier}' not found.",
+        path="previous_response_id",
+        code="previous_response_not_found",
+    )
+
+
+class _ResponseHead(Struct):
+    """What is read of a response to store it."""
+
+    id: str = ""
+    status: str = ""
+    model: str = ""
+
+
+_decode_head = msgspec.json.Decoder(_ResponseHead).decode
+
+
+class StoredTurn(Struct, kw_only=True, eq=False):
+    """One turn. `history`: the items of earlier turns. `own`: those of this request, references resolved."""
+
+    store: GatewayStore
+    owner: str
+    fields: StateFields
+    body: bytes
+    connection: ConnectionResponses | None = None
+    """the responses of the client's connection, if clients can continue those by it alone"""
+    continues_connection: bool = False
+    """whether only the connection knows the history"""
+    upstream_stores: bool = False
+    """whether the upstream may store the response, although the gateway does not"""
+    history: tuple[HistoryItem, ...] = ()
+    own: tuple[bytes, ...] = ()
+    previous: StoredResponse | None = None
+    foreign_conversation: bool = False
+    """whether only an upstream may know the conversation"""
+    lease: ConversationLease | None = None
+    in_job: bool = False
+    """whether a background job stores the response, with the events of its stream"""
+    _renewing: asyncio.Task[None] | None = None
+    _expanded: bytes | None = None
+
+    @property
+    def refers(self) -> bool:
+        """Whether the request is not complete without what is stored."""
+        return bool(self.previous or self.lease or self.history) or self.own_changed or self.continues_connection
+
+    @property
+    def own_changed(self) -> bool:
+        """Whether items of the request were named by their ids."""
+        return self.fields.has_references
+
+    @property
+    def origin(self) -> OriginAccount | None:
+        """The account that knows the response which the request continues, or None."""
+        return self.previous.origin if self.previous is not None else None
+
+    def is_complete_with(self, provider: str, account: str, keeps_state: bool) -> bool:
+        """Return whether an upstream of the client's protocol must get the whole history.
+
+        The account that made a response knows it. An upstream that keeps state may know what the gateway does not.
+        """
+        if self.origin == OriginAccount(provider, account) and keeps_state:
+            return False
+        return self.refers or (self.foreign_conversation and not keeps_state)
+
+    def echoed(self, body: dict[str, Json]) -> dict[str, Json]:
+        """Return a request as its response echoes it: with the references that the client sent."""
+        conversation = self.fields.conversation_id
+        if conversation is not None:
+            body = {**body, "conversation": {"id": conversation}}
+        previous = self.fields.previous_response_id
+        return body if previous is None else {**body, "previous_response_id": previous}
+
+    @property
+    def expanded(self) -> bytes:
+        """The request with its whole history, which refers to nothing that is stored.
+
+        Raises UnknownConversation if the history is at an upstream.
+        """
+        if self.foreign_conversation:
+            raise UnknownConversation(self.fields.conversation_id or "")
+        if self._expanded is None:
+            items = (*(item.data for item in self.history), *self.own)
+            self._expanded = with_input(self.body, items, _STATE_FIELDS) if self.refers else self.body
+        return self._expanded
+
+    def expanded_for(self, provider: str, account: str) -> tuple[bytes, list[Loss]]:
+        """Return the request with its history for an account of the client's protocol, and what it cannot read.
+
+        Encrypted reasoning belongs to the account that made it: another one refuses the whole request.
+        """
+        here, body = OriginAccount(provider, account), self.expanded
+        if all(item.origin is None or item.origin == here for item in self.history):
+            return body, []
+        readable, losses = without_foreign_reasoning(self.history, here)
+        return with_input(self.body, (*readable, *self.own), _STATE_FIELDS), losses
+
+    def with_expanded(self, body: bytes) -> StoredTurn:
+        """Return the turn with another form of its whole request, for one attempt."""
+        return replace(self, history=(), _expanded=body)
+
+    async def keep(self, body: bytes, origin: OriginAccount | None) -> None:
+        """Store the response and its items. Returns when they are durable. Raises StoreError."""
+        if self.connection is not None and (not self.fields.stores or self.continues_connection):
+            self._remember(self.connection, body, origin)
+        if not self.fields.stores or self.in_job:
+            return
+        response, append = self.stored(body, origin)
+        await self.store.service.write(self.store.store.responses.put, response, append)
+        if append is not None:
+            self.appended()
+
+    def _remember(self, connection: ConnectionResponses, body: bytes, origin: OriginAccount | None) -> None:
+        """Let the client continue the response for as long as its connection lasts."""
+        own = tuple(HistoryItem(data) for data in self.own or input_items(self.fields.input))
+        if self.fields.stores or self.upstream_stores:
+            made = [HistoryItem(item.data, origin) for item in output_items(body)]
+        else:
+            made = unstored_items(body, origin)
+        connection.put(_decode_head(body).id, (*self.history, *own, *made))
+
+    def stored(self, body: bytes, origin: OriginAccount | None = None) -> tuple[StoredResponse, Append | None]:
+        """Return a response as it is stored, and what it adds to its conversation."""
+        head = _decode_head(body)
+        own = with_ids(self.own or input_items(self.fields.input), head.id)
+        response = StoredResponse(
+            owner=self.owner,
+            id=head.id,
+            status=head.status or "completed",
+            body=body,
+            input=own,
+            model=head.model,
+            previous=self.fields.previous_response_id,
+            conversation=self.fields.conversation_id if self.lease else None,
+            origin=origin,
+        )
+        return response, Append(self.lease, (*own, *output_items(body))) if self.lease else None
+
+    @property
+    def passes_background(self) -> bool:
+        """Whether an upstream runs the response in the background, and not a job of the gateway."""
+        return bool(self.fields.background) and not self.in_job
+
+    async def keep_running(self, body: bytes, origin: OriginAccount | None) -> None:
+        """Store a response that an upstream has begun to run in the background. Raises StoreError."""
+        response, _ = self.stored(body, origin)
+        await self.store.service.write(self.store.store.responses.put, response)
+
+    def appended(self) -> None:
+        """Note that the items are in the conversation, which ended the lease."""
+        self._stop_renewing()
+        self.lease = None
+
+    async def release(self) -> None:
+        """Let other requests use the conversation, if this one still has it."""
+        self._stop_renewing()
+        lease, self.lease = self.lease, None
+        if lease is not None:
+            with suppress(StoreError):
+                await self.store.service.write(self.store.store.conversations.unlock, lease)
+
+    def hold(self, lease: ConversationLease) -> None:
+        """Keep the conversation for this request until it is released."""
+        self.lease = lease
+        self._renewing = asyncio.get_running_loop().create_task(_renew(self.store, lease))
+
+    def _stop_renewing(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            self._renewing = None
+
+
+class _FinalEvent(Struct):
+    """The last event of a stream, which repeats the whole response."""
+
+    response: Raw = Raw()
+
+
+_decode_event = msgspec.json.Decoder(_FinalEvent).decode
+
+
+def final_response(data: bytes) -> bytes:
+    """Return the response object in the last events of a stream. Raises StoreError if there is none."""
+    parser = SseParser()
+    for event in reversed([*parser.feed(data), *parser.close()]):
+        with suppress(*DECODE_ERRORS):
+            found = bytes(_decode_event(event.data).response)
+            if found:
+                return found
+    raise StoreError("the stream did not end with a response that can be stored")
+
+
+async def begin_turn(
+    store: GatewayStore,
+    owner: str,
+    body: bytes,
+    fields: StateFields,
+    connection: ConnectionResponses | None = None,
+) -> StoredTurn:
+    """Look up what a request with these fields refers to.
+
+    `connection`: the responses that the client's connection remembers, if it does. Raises BadRequest or ClientError for
+    unknown ids, and StoreError.
+    """
+    if fields.background and not fields.stores:
+        raise BadRequest("Background mode requires `store` to be true.", path="store")
+    conversation = fields.conversation_id
+    if fields.previous_response_id and conversation:
+        text = "previous_response_id and conversation cannot be used together"
+        raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
+    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
+    if fields.has_references:
+        turn.own = tuple(await _resolved(turn, input_items(fields.input)))
+    elif fields.previous_response_id or conversation:
+        turn.own = tuple(input_items(fields.input))
+    if fields.previous_response_id:
+        if not _continue_connection(turn):
+            await _add_chain(turn, fields.previous_response_id)
+    elif conversation:
+        await _add_conversation(turn, conversation)
+    return turn
+
+
+def begin_connection_turn(
+    store: GatewayStore, owner: str, body: bytes, fields: StateFields, connection: ConnectionResponses
+) -> StoredTurn | None:
+    """Look up what a request refers to where nothing is stored, so that only the client's connection remembers.
+
+    Returns None for ids that it does not know: an upstream may know them. `store` is not used. Raises BadRequest.
+    """
+    refers = fields.previous_response_id or fields.conversation_id or fields.has_references
+    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
+    turn.upstream_stores, fields.store = fields.stores, False
+    return turn if not refers or _continue_connection(turn) else None
+
+
+def _continue_connection(turn: StoredTurn) -> bool:
+    """Add the history that the client's connection remembers. Return whether it does."""
+    previous = turn.fields.previous_response_id
+    history = turn.connection.find(previous) if turn.connection is not None and previous is not None else None
+    if history is None:
+        return False
+    turn.history, turn.continues_connection = history, True
+    turn.own = turn.own or tuple(input_items(turn.fields.input))
+    return True
+
+
+async def _add_chain(turn: StoredTurn, previous: str) -> None:
+    """Add the items of all earlier responses of a chain, the oldest first."""
+    store = turn.store
+    try:
+        chain = await store.service.read(store.store.responses.chain, turn.owner, previous)
+    except NotFound:
+        raise unknown_response(previous) from None
+    items = [HistoryItem(item.data, one.origin) for one in chain for item in stored_items(one)]
+    turn.history = _without_compacted(items)
+    turn.previous = chain[-1]
+
+
+async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
+    """Take the conversation for this request, and add its items."""
+    store = turn.store
+    try:
+        turn.hold(await store.service.lock(turn.owner, identifier))
+        items = await store.service.read(store.store.conversations.all_items, turn.owner, identifier)
+    except NotFound:
+        turn.foreign_conversation = True
+        return
+    except ConversationLocked:
+        raise LockedConversation from None
+    turn.history = _without_compacted([HistoryItem(item.data) for item in items])
+
+
+def _without_compacted(items: Sequence[HistoryItem]) -> tuple[HistoryItem, ...]:
+    return tuple(items[position] for position in not_compacted([item.data for item in items]))
+
+
+async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
+    """Return items with every reference replaced by its item. Raises UnknownItem.
+
+    An upstream may know others, but it cannot know which client key they belong to.
+    """
+    found, store = list(items), turn.store
+    for position, data in enumerate(items):
+        identifier = reference_of(data)
+        if identifier is None:
+            continue
+        try:
+            found[position] = (await store.service.read(store.store.responses.item, turn.owner, identifier)).data
+        except NotFound:
+            raise UnknownItem(identifier, position) from None
+    return found
+
+
+async def _renew(store: GatewayStore, lease: ConversationLease) -> None:
+    """Keep a lease for as long as its request runs."""
+    while True:
+        await asyncio.sleep(RENEW_SECONDS)
+        with suppress(StoreError):
+            await store.service.renew(lease)

@@ -1,0 +1,247 @@
+"""Calls the hooks of policies, turns what they return into a verdict that counts, and records it.
+
+The functions here are generators: they yield `Pending` where a policy waits for something and take a `DriverReply`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trilogue.model import Block, Ledger, Opaque, OpaqueKind, Reasoning, Refusal, Request, Text, Usage
+from trilogue.policies.calls import is_client_call
+from trilogue.policies.checks import Trouble, check, guarded
+from trilogue.policies.flow import PolicyScan, ScanChain, close_coroutine
+from trilogue.policies.policy import Context, Interest, Outcome, Policy
+from trilogue.policies.records import Records, Site, trouble_words
+from trilogue.policies.scan import NEVER, Scan
+from trilogue.policies.verdicts import (
+    VERDICT_NAMES,
+    Answer,
+    Ask,
+    Pass,
+    Pending,
+    PolicyVerdict,
+    Replace,
+    Rewrite,
+    StopWith,
+)
+
+MOST_ROUNDS = 8
+"""questions that a hook may ask one after the other"""
+LATE = Trouble("did not decide in time")
+
+Result = TypeVar("Result")
+
+
+class DriverReply(Struct, frozen=True):
+    """What the driver says to a `Pending`: a value, or what went wrong."""
+
+    value: object = None
+    trouble: Trouble | None = None
+
+
+Steps = Generator[Pending, DriverReply, Result]
+
+
+class Judged(Struct, frozen=True):
+    """What takes the place of a block: blocks, or the end of the response."""
+
+    blocks: tuple[Block, ...]
+    stop: StopWith | None = None
+
+
+def interest_of(policy: Policy, block: Block) -> Interest:
+    """Return how a policy wants to see a block, or None if it does not."""
+    if isinstance(block, Text | Refusal):
+        return policy.text
+    if isinstance(block, Reasoning):
+        return policy.reasoning
+    wanted = policy.calls if is_client_call(block) else policy.others
+    return "whole" if wanted else None
+
+
+class _AlwaysStops(Policy):
+    """A stand-in for a policy that failed before it could look at a block: it stops at the first character."""
+
+    def __init__(self, failed: Policy) -> None:
+        super().__init__()
+        self.name = failed.name
+        self._words = trouble_words(failed)
+
+    def on_match(self, match: re.Match[str], context: Context) -> object:
+        return StopWith(self._words)
+
+
+EVERYTHING = Scan(pattern=re.compile(r"(?s:.)"), reach=1, partial=re.compile(NEVER))
+
+
+class Hooks:
+    """The policies of one response in their order, with what they share."""
+
+    def __init__(
+        self, policies: tuple[Policy, ...], context: Context, ledger: Ledger, clock: Callable[[], float]
+    ) -> None:
+        self.policies = policies
+        self.context = context
+        self.ledger = ledger
+        self.records = Records(clock)
+        self.spent: list[Usage] = []
+        """the usage of every answer that cost something"""
+        self.unsigned: Opaque | None = None
+        """the value that takes the place of a signature of reasoning that was changed"""
+        self.call_ids: set[str] = set()
+        """the ids of the calls that have gone on"""
+
+    def judge_request(self, request: Request) -> Steps[Request | StopWith]:
+        """Return the request as it may go out, or the words to respond with instead."""
+        self.context.request = request
+        for policy in self.policies:
+            if type(policy).on_request is Policy.on_request:
+                continue
+            call = partial(policy.on_request, request, self.context)
+            verdict = yield from self._verdict(policy, Site("request"), call)
+            if isinstance(verdict, StopWith):
+                return verdict
+            if isinstance(verdict, Rewrite) and isinstance(verdict.to, Request):
+                self.context.request = request = verdict.to
+        return request
+
+    def judge_block(self, block: Block, number: int) -> Steps[Judged]:
+        """Return what goes on in place of a complete block, after all policies in order."""
+        blocks = [block]
+        for policy in self.policies:
+            following: list[Block] = []
+            for item in blocks:
+                judged = yield from self._one_policy(policy, item, number)
+                if judged.stop:
+                    return judged
+                following += judged.blocks
+            blocks = following
+        return Judged(tuple(blocks))
+
+    def end(self, outcome: Outcome) -> Steps[None]:
+        """Call `on_end` of every policy that has one. A failure is recorded and changes nothing."""
+        for policy in self.policies:
+            if type(policy).on_end is Policy.on_end:
+                continue
+            started = self.records.clock()
+            result = yield from self._asked(policy, partial(policy.on_end, outcome, self.context))
+            if isinstance(result, Trouble):
+                self.records.add(policy, "error", result.what, Site("end"), since=started)
+
+    def _one_policy(self, policy: Policy, block: Block, number: int) -> Steps[Judged]:
+        interest = interest_of(policy, block)
+        if interest is None:
+            return Judged((block,))
+        if interest == "flow":
+            return self._scanned(policy, block, number)
+        call = partial(policy.on_block, block, self.context)
+        verdict = yield from self._verdict(policy, Site("block", number, type(block).__name__), call, block)
+        return self._applied(verdict, block)
+
+    def _applied(self, verdict: PolicyVerdict, block: Block) -> Judged:
+        if isinstance(verdict, StopWith):
+            return Judged((), verdict)
+        if isinstance(verdict, Pass):
+            return Judged((block,))
+        if isinstance(verdict, Rewrite) and isinstance(verdict.to, Block):
+            return Judged((self.settled(block, verdict.to),))
+        blocks = tuple(verdict.blocks) if isinstance(verdict, Replace) else ()
+        if isinstance(block, Reasoning) and block.opaque is not None and block not in blocks:
+            self.ledger.add("policy.reasoning", block.path)
+        return Judged(tuple([self.settled(block, item) for item in blocks]))
+
+    def settled(self, old: Block, new: Block) -> Block:
+        """Return a changed block without what was only true of the old one, and declare what is lost."""
+        if new is old:
+            return new
+        if isinstance(old, Reasoning) and isinstance(new, Reasoning):
+            same = (old.summary, old.raw) == (new.summary, new.raw)
+            if not same and new.opaque is not None and new.opaque.kind is OpaqueKind.SIGNATURE:
+                self.ledger.add("policy.reasoning", old.path)
+                return replace(new, opaque=self.unsigned)
+        if isinstance(old, Text) and isinstance(new, Text):
+            return self._settled_text(old, new)
+        return new
+
+    def _settled_text(self, old: Text, new: Text) -> Text:
+        if old.text != new.text:
+            # Citations and token probabilities quote the old text.
+            citations = tuple([citation for citation in new.citations if citation not in old.citations])
+            new = replace(new, citations=citations, logprobs=None)
+        if len(new.citations) < len(old.citations) or (old.logprobs and not new.logprobs):
+            self.ledger.add("policy.annotations", old.path)
+        return new
+
+    def flow(self, block: Block, number: int, policies: Sequence[Policy]) -> ScanChain:
+        """Return the scans of these policies over a block. A policy whose `scan` fails ends as `on_error` says."""
+        scans = []
+        site = Site("flow", number, type(block).__name__)
+        for policy in policies:
+            started = self.records.clock()
+            scan = guarded(partial(policy.scan, block, self.context))
+            if isinstance(scan, Scan):
+                scans.append(PolicyScan(policy, scan, self.context, self.records, site))
+            elif scan is not None:
+                trouble = scan if isinstance(scan, Trouble) else Trouble("returned a scan that is none")
+                if isinstance(self.records.failed(policy, trouble, site, since=started), StopWith):
+                    scans.append(PolicyScan(_AlwaysStops(policy), EVERYTHING, self.context, self.records, site))
+        return ScanChain(scans)
+
+    def _scanned(self, policy: Policy, block: Block, number: int) -> Judged:
+        """Return a complete block as a policy that works on flowing text changes it."""
+        flow = self.flow(block, number, [policy])
+        changed = flow.whole(block)
+        flow.end()
+        return Judged((), flow.stopped) if flow.stopped else Judged((self.settled(block, changed),))
+
+    def _verdict(
+        self, policy: Policy, site: Site, call: Callable[[], object], block: Block | None = None
+    ) -> Steps[PolicyVerdict]:
+        """Return the verdict of one hook, after everything that it asks for."""
+        started = self.records.clock()
+        result = yield from self._asked(policy, call)
+        trouble = result
+        if not isinstance(result, Trouble):
+            trouble = guarded(partial(check, site.stage, result, block, self.call_ids))
+        if not isinstance(result, PolicyVerdict) or isinstance(trouble, Trouble):
+            close_coroutine(result)
+            trouble = trouble if isinstance(trouble, Trouble) else Trouble("returned no verdict")
+            return self.records.failed(policy, trouble, site, since=started)
+        self.records.add(policy, VERDICT_NAMES[type(result)], result.reason, site, since=started)
+        return result
+
+    def _asked(self, policy: Policy, call: Callable[[], object]) -> Steps[object]:
+        """Return what a hook returns in the end: run it, await it, and have its questions answered."""
+        if policy.blocking:
+            reply = yield Pending(policy=policy.name, timeout=policy.timeout, work=call)
+            result = reply.trouble or reply.value
+        else:
+            result = guarded(call)
+        for _ in range(MOST_ROUNDS):
+            if isinstance(result, Ask):
+                ask = result
+                timeout = policy.timeout if ask.timeout is None else ask.timeout
+                reply = yield Pending(policy=policy.name, timeout=timeout, question=ask.question)
+                result = reply.trouble or guarded(partial(ask.read, reply.value))
+            elif isinstance(result, Awaitable):
+                reply = yield Pending(policy=policy.name, timeout=policy.timeout, awaitable=result)
+                result = reply.trouble or reply.value
+            else:
+                return result
+        return Trouble("asked too many questions")
+
+
+def unwrapped(hooks: Hooks, value: object) -> object:
+    """Return the value of an answer, and note what it cost."""
+    if not isinstance(value, Answer):
+        return value
+    if value.usage is not None:
+        hooks.spent.append(value.usage)
+    return value.value

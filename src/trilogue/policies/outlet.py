@@ -1,0 +1,160 @@
+"""The way out of the engine: numbers blocks, keeps calls behind the words that replace others, and ends the response.
+
+In: complete or flowing blocks that may go on, in order. Out: events with indices 0, 1, 2…, and an end whose stop reason
+fits what the client got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from trilogue.errors import InternalError
+from trilogue.model import (
+    Block,
+    BlockStart,
+    BlockStop,
+    Delta,
+    Event,
+    Finish,
+    Opaque,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    Response,
+    ResponseStart,
+    Stop,
+    StopReason,
+    Text,
+    events_of,
+)
+from trilogue.policies.calls import is_client_call
+from trilogue.policies.held import BlockEvent
+
+_NO_STOP = Stop(reason=StopReason.END)
+
+
+def block_events(block: Block, start: ResponseStart) -> list[BlockEvent]:
+    """Return the events of one complete block of a response."""
+    alone = Response(protocol=start.protocol, id=start.id, model=start.model, blocks=(block,), stop=_NO_STOP)
+    return [event for event in events_of(alone) if isinstance(event, BlockEvent)]
+
+
+class Outlet:
+    """The events of one response that may go on."""
+
+    def __init__(self) -> None:
+        self.out: list[Event] = []
+        self.changed = False
+        """whether the client gets anything other than what the upstream sent"""
+        self.index = -1
+        """the number of the last block"""
+        self._start: ResponseStart | None = None
+        self._open: Block | None = None
+        self._called = False
+        self._refused = False
+        self._calls: list[list[BlockEvent]] = []
+
+    def take(self) -> list[Event]:
+        """Return the events since the last time."""
+        out, self.out = self.out, []
+        return out
+
+    def start(self, event: ResponseStart) -> None:
+        """Send the start of the response; blocks that are added later need it too."""
+        self._start = event
+        self.out.append(event)
+
+    def start_block(self, event: BlockStart) -> None:
+        """Begin a block that flows."""
+        self.release_calls()
+        self.index += 1
+        self._open = event.block
+        self._called = self._called or is_client_call(event.block)
+        self._refused = self._refused or isinstance(event.block, Refusal)
+        self.event(event)
+
+    def event(self, event: BlockEvent) -> None:
+        """Send an event of the block that flows, under the number that the client knows it by."""
+        if event.index == self.index:
+            self.out.append(event)
+        else:
+            self.out.append(replace(event, index=self.index))
+
+    def text(self, text: str) -> None:
+        """Send text of the block that flows."""
+        if text:
+            self.out.append(Delta(self.index, text))
+
+    def reasoning(self, text: str, part: int, *, raw: bool) -> None:
+        """Send reasoning of the block that flows."""
+        if text:
+            self.out.append(ReasoningDelta(self.index, text, part, raw))
+
+    def stop_block(self, event: BlockStop) -> None:
+        """End the block that flows."""
+        self.event(event)
+        self._open = None
+        # A call without arguments until its end is only known to be one here.
+        self._called = self._called or (event.block is not None and is_client_call(event.block))
+
+    def whole(self, block: Block, events: Iterable[BlockEvent]) -> None:
+        """Send a complete block. Calls wait until no more words can come that must precede them."""
+        # Anthropic refuses a history in which text follows a call, so words that replace a call go in front.
+        if is_client_call(block):
+            self._calls.append(list(events))
+        else:
+            self._send(events)
+
+    def made(self, block: Block) -> None:
+        """Send a complete block that a policy made. Of several refusals only the first stays one."""
+        # A message of Responses has at most one refusal.
+        if isinstance(block, Refusal):
+            block = Text(text=block.text) if self._refused else block
+            self._refused = True
+        if self._start is None:
+            raise InternalError("a block before the start of its response")
+        self.whole(block, block_events(block, self._start))
+
+    def release_calls(self) -> None:
+        """Send the calls that wait."""
+        for events in self._calls:
+            self._called = True
+            self._send(events)
+        self._calls = []
+
+    def drop_calls(self) -> None:
+        """Forget the calls that wait, for a response that is stopped."""
+        self.changed = self.changed or bool(self._calls)
+        self._calls = []
+
+    def close_block(self, unsigned: Opaque | None) -> None:
+        """End the block that flows, if there is one, for a response that is stopped.
+
+        `unsigned`: the value that closes reasoning in place of a signature.
+        """
+        if self._open is not None:
+            self.stop_block(BlockStop(self.index, unsigned if isinstance(self._open, Reasoning) else None))
+
+    def finish(self, event: Finish) -> None:
+        """End the response, with a stop reason that fits the calls that the client got."""
+        self.release_calls()
+        reason = event.stop.reason
+        fitting = _FITTING.get((self._called, reason), reason) if self.changed else reason
+        if fitting is not reason:
+            event = replace(event, stop=replace(event.stop, reason=fitting, sequence=None, detail=None))
+        self.out.append(event)
+
+    def _send(self, events: Iterable[BlockEvent]) -> None:
+        self.index += 1
+        for event in events:
+            self.event(event)
+
+
+_FITTING: dict[tuple[bool, StopReason], StopReason] = {
+    (False, StopReason.TOOL_CALLS): StopReason.END,
+    (True, StopReason.END): StopReason.TOOL_CALLS,
+    (True, StopReason.STOP_SEQUENCE): StopReason.TOOL_CALLS,
+}
+"""(whether the client got a call, the upstream's stop reason) → the stop reason, after a change"""

@@ -1,0 +1,190 @@
+"""The policy `redact`: takes secrets and personal data out of requests, and puts them back into responses.
+
+A value in the request becomes a placeholder such as `<<EMAIL_1>>`, the same one wherever the value occurs. What the
+model writes with a placeholder comes back with the value. What the model writes by itself is redacted for good. Values
+are numbered in the order in which they first occur, so a conversation that grows keeps its numbers, and prompt caches
+stay valid.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import field
+
+from trilogue.model import Block, Request, ToolCall
+from trilogue.policies.calls import map_arguments
+from trilogue.policies.policy import Context, Policy, PolicySettings
+from trilogue.policies.scan import Scan, scan_of, written
+from trilogue.policies.shipped.action import SettingsProblem, compiled
+from trilogue.policies.shipped.detectors import DETECTORS, KINDS, PLACEHOLDER, Detector, scan_for
+from trilogue.policies.texts import map_block, map_request
+from trilogue.policies.verdicts import PASS, Rewrite
+
+_KIND = re.compile(r"[A-Z][A-Z_]{1,30}")
+_LONGEST_CUSTOM = 200
+"""characters of a match of a custom pattern that is found while text flows; that many are always held back"""
+_MARK = re.compile(written(PLACEHOLDER))
+
+
+class RedactSettings(PolicySettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of `redact`.
+
+    `kinds`: what to look for; all by default. `patterns`: further kinds by name. `directions`: where to redact.
+    `restore`: whether the response gets the values back. `reasoning`: whether reasoning is treated as well, which
+    costs its signature.
+    """
+
+    kinds: tuple[str, ...] = KINDS
+    patterns: dict[str, str] = field(default_factory=dict)
+    directions: Literal["both", "request", "response"] = "both"
+    restore: bool = True
+    reasoning: bool = False
+
+
+class _Values:
+    """The values that were taken out of one request, by placeholder."""
+
+    def __init__(self, taken: frozenset[str]) -> None:
+        self._taken = taken
+        self._marks: dict[tuple[str, str], str] = {}
+        self._numbers: dict[str, int] = {}
+        self.by_name: dict[str, str] = {}
+
+    def mark(self, kind: str, value: str) -> str:
+        """Return the placeholder of a value."""
+        known = self._marks.get((kind, value))
+        if known is not None:
+            return known
+        name = self._next_name(kind)
+        self._marks[kind, value] = mark = f"<<{name}>>"
+        self.by_name[name] = value
+        return mark
+
+    def restored(self, text: str) -> str | None:
+        """Return the value of a placeholder, or None if it is not one of ours."""
+        return self.by_name.get(_name_in(text))
+
+    def _next_name(self, kind: str) -> str:
+        while True:
+            number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
+            # A text that already has such a placeholder must not get a value of ours in its place.
+            if f"{kind}_{number}" not in self._taken:
+                return f"{kind}_{number}"
+
+
+_NONE = _Values(frozenset())
+
+
+def _name_in(mark: str) -> str:
+    return mark.strip("<> ").upper()
+
+
+class Redact(Policy):
+    """Redacts values on the way out and restores them on the way back."""
+
+    Settings = RedactSettings
+    calls = True
+    others = True
+
+    def __init__(self, settings: PolicySettings | None = None) -> None:
+        chosen = settings if isinstance(settings, RedactSettings) else RedactSettings()
+        super().__init__(chosen)
+        self._settings = chosen
+        detectors = [*_custom(chosen.patterns), *_built_in(chosen.kinds)]
+        self._valid = {detector.kind: detector.valid for detector in detectors if detector.valid}
+        self._request = scan_for(detectors, placeholders=False).pattern
+        in_response = detectors if chosen.directions != "request" else []
+        self._response = scan_for(in_response, placeholders=chosen.restore)
+        limited = all([detector.reach for detector in in_response])
+        self.text = "flow" if limited else "whole"
+        self.reasoning = self.text if chosen.reasoning else None
+
+    def on_request(self, request: Request, context: Context) -> object:
+        """Put placeholders in place of values."""
+        if self._settings.directions == "response":
+            return PASS
+        values = _Values(_placeholders_in(request))
+        changed = map_request(request, lambda text: self._request.sub(self._marker(values), text))
+        context.notes[self] = values
+        if changed is request:
+            return PASS
+        return Rewrite(changed, reason=f"{len(values.by_name)} values redacted")
+
+    def scan(self, block: Block, context: Context) -> Scan | None:
+        """Look for placeholders and values in text that flows."""
+        return self._response
+
+    def on_match(self, match: re.Match[str], context: Context) -> object:
+        """Restore a placeholder, or redact a value."""
+        return self._replacement(match, context)
+
+    def on_block(self, block: Block, context: Context) -> object:
+        """Restore and redact inside a complete block; in a call, inside the strings of its arguments."""
+
+        def change(text: str) -> str:
+            return self._response.pattern.sub(lambda match: self._replacement(match, context), text)
+
+        changed: Block = map_arguments(block, change) if isinstance(block, ToolCall) else map_block(block, change)
+        return PASS if changed is block else Rewrite(changed)
+
+    def _marker(self, values: _Values) -> Callable[[re.Match[str]], str]:
+        def mark(match: re.Match[str]) -> str:
+            kind, value = match.lastgroup or "", match.group()
+            return values.mark(kind, value) if self._is_valid(kind, value) else value
+
+        return mark
+
+    def _replacement(self, match: re.Match[str], context: Context) -> str:
+        kind, value = match.lastgroup or "", match.group()
+        values: _Values = context.notes.get(self, _NONE)
+        if kind == "PLACEHOLDER":
+            restored = values.restored(value)
+            return value if restored is None else restored
+        # A value that the client sent itself is not a secret to it.
+        if not self._is_valid(kind, value) or value in values.by_name.values():
+            return value
+        return f"[{kind} redacted]"
+
+    def _is_valid(self, kind: str, value: str) -> bool:
+        check = self._valid.get(kind)
+        return check is None or check(value)
+
+
+def _built_in(kinds: tuple[str, ...]) -> list[Detector]:
+    for kind in kinds:
+        if kind.upper() not in KINDS:
+            raise SettingsProblem(f"kinds: there is no {kind}; there are {', '.join(KINDS)}")
+    chosen = {kind.upper() for kind in kinds}
+    return [detector for detector in DETECTORS if detector.kind in chosen]
+
+
+def _custom(patterns: dict[str, str]) -> list[Detector]:
+    """Return the patterns of the settings. One without a limit has no reach, so it is only found in whole blocks."""
+    found = []
+    for kind, pattern in patterns.items():
+        if not _KIND.fullmatch(kind) or kind in KINDS:
+            raise SettingsProblem(f"patterns: {kind} must be a new name of capital letters")
+        checked = compiled(pattern, f"patterns.{kind}")
+        if checked.groups:
+            raise SettingsProblem(f"patterns.{kind}: write groups as (?:…)")
+        scan = scan_of(checked)
+        reach = scan.reach if scan and scan.reach <= _LONGEST_CUSTOM else 0
+        # Without a pattern for its beginnings, everything within reach of the end may be one.
+        found.append(Detector(kind=kind, pattern=pattern, partial=rf"(?s:.){{1,{reach + 2}}}\Z", reach=reach))
+    return found
+
+
+def _placeholders_in(request: Request) -> frozenset[str]:
+    """Return the names of placeholders that the text of a request already has."""
+    found: set[str] = set()
+
+    def look(text: str) -> str:
+        if "<<" in text:
+            found.update([_name_in(mark) for mark in _MARK.findall(text)])
+        return text
+
+    map_request(request, look)
+    return frozenset(found)

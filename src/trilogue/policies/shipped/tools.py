@@ -1,0 +1,163 @@
+"""The policy `tools`: which tools the model may call, and with which arguments."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trilogue.model import Block, CustomTool, FunctionTool, Json, Request, Tool
+from trilogue.policies.calls import Call, call_of, strings_in
+from trilogue.policies.policy import Context, Policy, PolicySettings
+from trilogue.policies.shipped.action import ActionSettings, SettingsProblem, compiled_all, forbid
+from trilogue.policies.shipped.commands import CommandRule, forbidden_by
+from trilogue.policies.shipped.json_schema import Schema
+from trilogue.policies.shipped.places import host_of, hosts_in, is_allowed_host, is_inside, paths_in
+from trilogue.policies.verdicts import PASS, Rewrite
+
+
+class ToolRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rule for the arguments of some tools. `argument`: the field to look at; without it, all strings.
+
+    `deny`: patterns that must not be found. `allow`: patterns of which one must be found in each string. `commands`:
+    shell commands that must not run. `inside`: folders that paths must be in. `hosts`: hosts that URLs must have.
+    `schema`: a JSON Schema that the arguments must fit.
+    """
+
+    tools: tuple[str, ...] = ("*",)
+    argument: str | None = None
+    deny: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    hosts: tuple[str, ...] | None = None
+    schema: dict[str, Json] | None = None
+    reason: str = ""
+
+
+class ToolsSettings(ActionSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of `tools`. `allow`, `deny`: names, with `*` for any text. `hide`: do not offer denied tools."""
+
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    rules: tuple[ToolRule, ...] = ()
+    hide: bool = False
+
+
+class Tools(Policy):
+    """Allows and denies tool calls by name and by arguments."""
+
+    Settings = ToolsSettings
+    calls = True
+
+    def __init__(self, settings: PolicySettings | None = None) -> None:
+        chosen = settings if isinstance(settings, ToolsSettings) else ToolsSettings()
+        super().__init__(chosen)
+        self._settings = chosen
+        self._rules = [_CheckedRule(rule, f"rules[{number}]") for number, rule in enumerate(chosen.rules)]
+
+    def on_request(self, request: Request, context: Context) -> object:
+        """Take denied tools out of the request, if `hide` says so."""
+        if not self._settings.hide:
+            return PASS
+        offered = tuple([tool for tool in request.tools if not self._is_hidden(tool)])
+        if len(offered) == len(request.tools):
+            return PASS
+        names = {tool.name for tool in offered if isinstance(tool, FunctionTool | CustomTool)}
+        choice = request.tool_choice
+        if choice and ((choice.tool and choice.tool.name not in names) or choice.allowed or not offered):
+            choice = None
+        hidden = len(request.tools) - len(offered)
+        return Rewrite(replace(request, tools=offered, tool_choice=choice), reason=f"{hidden} tools not offered")
+
+    def on_block(self, block: Block, context: Context) -> object:
+        """Return PASS for a call whose name and arguments are allowed, otherwise the verdict that the settings name."""
+        call = call_of(block)
+        if call is None:
+            return PASS
+        reason = self._name_problem(call.name) or self._argument_problem(call)
+        return forbid(self._settings, f"The call of {call.name}", reason) if reason else PASS
+
+    def _is_hidden(self, tool: Tool) -> bool:
+        return isinstance(tool, FunctionTool | CustomTool) and bool(self._name_problem(tool.name))
+
+    def _name_problem(self, name: str) -> str:
+        if _names(self._settings.deny, name):
+            return "the tool is denied"
+        if self._settings.allow is not None and not _names(self._settings.allow, name):
+            return "the tool is not allowed"
+        return ""
+
+    def _argument_problem(self, call: Call) -> str:
+        for rule in self._rules:
+            problem = rule.problem(call) if _names(rule.tools, call.name) else ""
+            if problem:
+                return rule.reason or problem
+        return ""
+
+
+def _names(patterns: tuple[str, ...], name: str) -> bool:
+    return any([fnmatchcase(name.casefold(), pattern.casefold()) for pattern in patterns])
+
+
+class _CheckedRule:
+    """A rule with its patterns compiled. Problems are named by the setting, and never quote arguments."""
+
+    def __init__(self, rule: ToolRule, setting: str) -> None:
+        self.tools = rule.tools
+        self.reason = rule.reason
+        self._argument = rule.argument
+        self._deny = compiled_all(rule.deny, f"{setting}.deny")
+        self._allow = compiled_all(rule.allow, f"{setting}.allow")
+        if any([not command.strip() for command in rule.commands]):
+            raise SettingsProblem(f"{setting}.commands: a command is empty")
+        self._commands = tuple([CommandRule.parse(command) for command in rule.commands])
+        self._written = rule.commands
+        self._inside = rule.inside
+        self._hosts = rule.hosts
+        self._schema = None if rule.schema is None else Schema(rule.schema, f"{setting}.schema")
+
+    def problem(self, call: Call) -> str:
+        """Return why the rule forbids a call, or ""."""
+        if call.parsed is None:
+            return self._raw_problem(call.text)
+        if self._schema and not self._schema.allows(call.parsed):
+            return "the arguments do not fit the schema"
+        looked_at = call.parsed
+        if self._argument is not None:
+            looked_at = {self._argument: call.parsed[self._argument]} if self._argument in call.parsed else {}
+        # The name of the argument itself is not a value of it.
+        strings = [text for name, text in strings_in(looked_at) if name is not None or self._argument is None]
+        return self._text_problem(strings) or self._place_problem(looked_at, strings)
+
+    def _raw_problem(self, text: str) -> str:
+        """Judge arguments that are not a JSON object as the text that they are."""
+        if self._allow or self._inside or self._schema:
+            return "the arguments are not a JSON object"
+        return self._text_problem([text]) or self._host_problem(list(hosts_in(text)))
+
+    def _text_problem(self, strings: list[str]) -> str:
+        for text in strings:
+            if any([pattern.search(text) for pattern in self._deny]):
+                return "the arguments match a denied pattern"
+            if self._allow and not any([pattern.search(text) for pattern in self._allow]):
+                return "the arguments match no allowed pattern"
+            number = forbidden_by(text, self._commands)
+            if number is not None:
+                return f"the command {self._written[number]} is denied"
+        return ""
+
+    def _place_problem(self, arguments: dict[str, Json], strings: list[str]) -> str:
+        paths = list(paths_in(arguments)) if self._argument is None else strings
+        if self._inside and not all([is_inside(path, self._inside) for path in paths]):
+            return "a path is outside of the allowed folders"
+        hosts = list(hosts_in(arguments))
+        if self._argument is not None and not hosts:
+            hosts = [host_of(f"//{text.strip().lstrip('/')}") for text in strings]
+        return self._host_problem(hosts)
+
+    def _host_problem(self, hosts: list[str]) -> str:
+        if self._hosts is None or all([is_allowed_host(host, self._hosts) for host in hosts]):
+            return ""
+        return "a host is not allowed"

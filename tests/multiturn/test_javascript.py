@@ -1,0 +1,69 @@
+"""The same loops with the official JavaScript SDK, where there is a node to run it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.pooling import secret
+from tests.gateway.running import CLIENT_KEY
+from tests.multiturn.agents import all_results
+from tests.multiturn.gateways import MODELS, Gateway
+from tests.multiturn.script import Json
+from tests.multiturn.strict import StrictUpstream
+
+STEPS = 10
+SCRIPT = Path(__file__).with_name("loop.mjs")
+NO_NODE = "JavaScript SDK not tested: "
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the SDK and the script."""
+    npm, folder = shutil.which("npm"), tmp_path_factory.mktemp("javascript")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip(f"{NO_NODE}there is no node")
+    command = [npm, "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder), "openai", "ws"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        pytest.skip(f"{NO_NODE}npm could not install it")
+    shutil.copy(SCRIPT, folder / SCRIPT.name)
+    return folder
+
+
+def check_loops(folder: Path, url: str, key: str, models: list[str], ways: tuple[str, ...]) -> None:
+    """Run the script, and check what it saw."""
+    node = shutil.which("node") or ""
+    command = [node, str(folder / SCRIPT.name), f"{url}/v1", key, str(STEPS), ",".join(ways), *models]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found: Json = json.loads(done.stdout)
+    for model in models:
+        job = found[model].pop("background")
+        assert job["first"] in ("queued", "in_progress")
+        assert (job["status"], job["gone"]) == ("completed", 404)
+        assert job["text"] == "word0 word1 word2 word3 word4 "
+        for way, seen in found[model].items():
+            assert (seen["turns"], seen["text"]) == (STEPS + 1, f"Done after {STEPS} steps."), (model, way)
+            assert seen["seen"]["users"] == [f"loop {STEPS}", "recall"]
+            assert seen["seen"]["results"] == all_results(STEPS)
+
+
+def test_directly(up: StrictUpstream, installed: Path) -> None:
+    """The script itself, at the strict upstream."""
+    check_loops(installed, up.url, secret("a"), ["gpt-5.4"], ("previous", "conversation", "background"))
+    assert up.refusals == ["Response with id '" + up.refusals[0].split("'")[1] + "' not found."]
+
+
+def test_loops(either: Gateway, installed: Path) -> None:
+    """By `previous_response_id` and by conversation, and a response in the background."""
+    check_loops(installed, either.url, CLIENT_KEY, list(MODELS.values()), ("previous", "conversation", "background"))
+
+
+def test_socket(one: Gateway, installed: Path) -> None:
+    """Over WebSocket."""
+    check_loops(installed, one.url, CLIENT_KEY, list(MODELS.values()), ("socket", "background"))

@@ -1,0 +1,68 @@
+"""docs/policies.md documents every policy with every setting, every verdict and every hook."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct, inspect
+
+import trilogue.policies
+from trilogue.policies import Policy, PolicySettings
+from trilogue.policies.loading import SHIPPED
+from trilogue.policies.shipped.action import ActionSettings
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "policies.md").read_text("utf-8")
+
+
+def section(name: str) -> str:
+    """Return the section of a policy."""
+    found = re.search(rf"^### {name}\n(.*?)(?=^##)", PAGE, re.DOTALL | re.MULTILINE)
+    assert found, f"docs/policies.md has no section {name}"
+    return found.group(1)
+
+
+def fields(kind: type[Any]) -> set[str]:
+    """Return the settings of a policy, also those of its rules."""
+    described = inspect.type_info(kind)
+    assert isinstance(described, inspect.StructType)
+    names = set()
+    for item in described.fields:
+        names.add(item.name)
+        inner = getattr(item.type, "item_type", None)
+        if isinstance(inner, inspect.StructType):
+            names |= fields(inner.cls)
+    return names
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_every_setting_is_documented(name: str) -> None:
+    """In the section of its policy, or in the table of what all policies have."""
+    kind = SHIPPED[name].Settings
+    shared: type[Struct] = ActionSettings if issubclass(kind, ActionSettings) else PolicySettings
+    own = fields(kind) - set(shared.__struct_fields__)
+    assert sorted(setting for setting in own if f"| `{setting}` |" not in section(name)) == []
+    assert sorted(setting for setting in shared.__struct_fields__ if f"| `{setting}` |" not in PAGE) == []
+
+
+def test_every_public_name_is_documented() -> None:
+    """Except the base class of verdicts and its plain form."""
+    names = set(trilogue.policies.__all__) - {
+        "PolicyVerdict",
+        "Pass",
+        "Record",
+        "Outcome",
+        "Pending",
+        "text_of",
+        "load_policy",
+    }
+    assert sorted(name for name in names if not re.search(rf"\b{name}\b", PAGE)) == []
+
+
+def test_every_hook_and_interest_is_documented() -> None:
+    """A policy has nothing else."""
+    public = [name for name in vars(Policy) if not name.startswith("_") and name != "Settings"]
+    assert {"on_request", "on_block", "on_match", "scan", "on_end", "text", "calls"} <= set(public)
+    assert [name for name in public if f"`{name}" not in PAGE] == []
