@@ -180,7 +180,7 @@ def _restart_settings(config: Config) -> dict[str, object]:
         "server.host": server.host,
         "server.port": server.port,
         "server.workers": server.workers,
-        "admin": (admin.host, admin.port) if admin.key else None,
+        "admin": (admin.host, admin.port, admin.metrics) if admin.key else None,
     }
 
 
@@ -243,7 +243,7 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
     kept = pool_file(settings.file)
 
     def run(sock: socket.socket, parent: int | None) -> None:
-        metrics = _metrics(shared) if admin is not None else None
+        metrics = _metrics(shared) if admin is not None and settings.config.admin.metrics else None
         observers = [metrics.requests] if metrics is not None else []
         state = WorkerState(kept, shared and shared / FILE_NAME, observers, storage_keys=sealer.storage_keys)
 

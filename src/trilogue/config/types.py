@@ -233,6 +233,8 @@ class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """address to bind"""
     port: Port = 4001
     """port to bind; 0 picks any free port"""
+    metrics: bool = True
+    """count requests for `GET /metrics`"""
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

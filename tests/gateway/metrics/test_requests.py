@@ -95,8 +95,10 @@ def attempt(account: str, why: str = "", action: str = "answered", provider: str
 
 
 def decided(outcome: str, *attempts: Attempt) -> RequestRecord:
+    """A request with these attempts."""
     decision = Decision(request_id="req_1", at=1.0, model="m", attempts=list(attempts), outcome=outcome)
-    return record(decision=decision)
+    failed = outcome != "answered"
+    return record(decision=decision, error="server" if failed else None, status=500 if failed else 200)
 
 
 def test_retries_by_the_reason_of_the_attempt_before() -> None:

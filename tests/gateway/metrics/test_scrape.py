@@ -128,6 +128,14 @@ def test_open_streams_and_connections(single: Pooled, up: ScriptedUpstream) -> N
     until(lambda: values(single, "trilogue_upstream_connections", state="active") == 0)
 
 
+def test_metrics_can_be_switched_off(tmp_path: Path, up: ScriptedUpstream) -> None:
+    text = config(ranked("a", "b")).replace("port: 0}", "port: 0, metrics: false}")
+    assert "metrics: false" in text
+    with pooled(tmp_path, text, up) as pool:
+        assert pool.ask(Protocol.CHAT, "chat/text").status == 200
+        assert get(pool).status_code == 404
+
+
 @contextmanager
 def two(folder: Path, up: ScriptedUpstream) -> Iterator[Pooled]:
     """A gateway of two workers, with a place of its own for temporary files."""

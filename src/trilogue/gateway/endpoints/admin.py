@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from trilogue.errors import ClientError
-from trilogue.gateway.endpoints.other_workers import OtherWorkers
+from trilogue.gateway.endpoints.other_workers import OtherWorkers, Respond
 from trilogue.gateway.metrics.exposition import content_type, exposition
 from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.setup.access import presented_keys
@@ -64,17 +64,19 @@ CHANGES: dict[str, Change] = {
 
 
 class AdminApi:
-    """The application. `services`: returns those in use; a reload replaces them. `folder`: the workers' sockets."""
+    """The application. `services`: returns those in use; a reload replaces them. `folder`: the workers' sockets.
+
+    `metrics`: None if they are off.
+    """
 
     def __init__(
         self, services: Callable[[], Services], folder: Path | None = None, metrics: WorkerMetrics | None = None
     ) -> None:
         self._services = services
-        self._metrics = WorkerMetrics() if metrics is None else metrics
-        questions = {
-            "decisions": lambda request_id: _encode(self._own_decisions(request_id)),
-            "metrics": lambda _: self._metrics.for_others(),
-        }
+        self._metrics = metrics
+        questions: dict[str, Respond] = {"decisions": lambda request_id: _encode(self._own_decisions(request_id))}
+        if metrics is not None:
+            questions["metrics"] = lambda _: metrics.for_others()
         self.other_workers = OtherWorkers(folder, questions)
 
     async def __call__(self, request: HttpRequest, responder: Responder) -> None:
@@ -105,7 +107,7 @@ class AdminApi:
             case "GET", "decisions" if len(parts) == 1:
                 return await self._decisions(request.query)
             case "GET", "metrics" if len(parts) == 1:
-                return 200, await self._metrics_page(request.headers.get("accept", ""))
+                return await self._metrics_page(request.headers.get("accept", ""))
             case "POST", "accounts" if len(parts) >= 4:
                 provider, *names, action = parts[1:]
                 return await _change(request, services, f"{provider}/{'/'.join(names)}", action)
@@ -127,11 +129,13 @@ class AdminApi:
         replies = await self.other_workers.ask("decisions", request_id)
         return [decision for reply in replies for decision in _decode(reply)]
 
-    async def _metrics_page(self, accept: str) -> TextPage:
+    async def _metrics_page(self, accept: str) -> Reply:
         """Return the metrics of all workers, in the format that the client prefers."""
+        if self._metrics is None:
+            return _error(404, "metrics are off (admin.metrics)", "not_found")
         samples = self._metrics.of_all(await self.other_workers.ask("metrics"))
         kind = content_type(accept)
-        return TextPage(kind, exposition(samples, kind))
+        return 200, TextPage(kind, exposition(samples, kind))
 
     def _own_decisions(self, request_id: str) -> Decisions:
         """Return the decision of this worker on a request, or its latest decisions if the id is empty."""

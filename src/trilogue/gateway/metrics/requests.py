@@ -31,7 +31,7 @@ Labels = tuple[str, str, str, str, str, str]
 
 
 class Series:
-    """The counts of all requests with the same labels."""
+    """The counts of all requests with the same labels. `output` includes `reasoning`, as upstreams report it."""
 
     __slots__ = (
         "cache_read",
@@ -94,19 +94,21 @@ class RequestMetrics(Observer):
             series.firsts[bisect_left(FIRST_TOKENS, seconds)] += 1
         usage = record.usage
         if usage is not None:
-            reasoning = usage.reasoning or 0
             series.input += usage.fresh
-            series.cache_read += usage.cache_read or 0
-            series.cache_write += usage.cache_write or 0
-            series.output += usage.output - reasoning
-            series.reasoning += reasoning
-        for code in record.loss_codes:
-            series.losses[code] += 1
+            series.output += usage.output
+            if usage.cache_read:
+                series.cache_read += usage.cache_read
+            if usage.cache_write:
+                series.cache_write += usage.cache_write
+            if usage.reasoning:
+                series.reasoning += usage.reasoning
+        if record.loss_codes:
+            for code in record.loss_codes:
+                series.losses[code] += 1
         if record.error is not None:
             self._count_failure(record)
-        decision = record.decision
-        if decision is not None and (decision.outcome != "answered" or len(decision.attempts) > 1):
-            self._count_attempts(decision)
+        elif record.decision is not None and len(record.decision.attempts) > 1:
+            self._count_attempts(record.decision)
 
     def samples(self) -> Samples:
         """Return all counts."""
@@ -149,9 +151,11 @@ class RequestMetrics(Observer):
     def _count_failure(self, record: RequestRecord) -> None:
         kind = record.failure.kind.value if record.failure is not None else "client_gone"
         self._counts[families.REQUEST_FAILURES, (record.client, record.provider or NONE, kind)] += 1
+        if record.decision is not None:
+            self._count_attempts(record.decision)
 
     def _count_attempts(self, decision: Decision) -> None:
-        """Count the attempts of a request of which at least one was not successful."""
+        """Count the failed attempts of a request, and those that followed them."""
         failed = provider = ""
         for attempt in decision.attempts:
             if failed:
@@ -167,8 +171,14 @@ def _samples_of(labels: Labels, series: Series) -> Iterator[tuple[Key, list[floa
     yield (families.REQUEST_DURATION, labels[:-1]), [*series.durations, series.duration_sum]
     if any(series.firsts):
         yield (families.FIRST_TOKEN, (client, upstream, provider, model)), [*series.firsts, series.first_sum]
-    for kind in ("input", "cache_read", "cache_write", "output", "reasoning"):
-        if tokens := getattr(series, kind):
+    for kind, tokens in (
+        ("input", series.input),
+        ("cache_read", series.cache_read),
+        ("cache_write", series.cache_write),
+        ("output", series.output - series.reasoning),
+        ("reasoning", series.reasoning),
+    ):
+        if tokens:
             yield (families.TOKENS, (provider, model, kind)), [tokens]
     for code, count in series.losses.items():
         yield (families.LOSSES, (client, upstream, code)), [count]

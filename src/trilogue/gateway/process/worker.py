@@ -68,7 +68,7 @@ class Worker:
         self.shared_folder: Path | None = None
         """where several workers find each other's sockets; None for a single one"""
         self.metrics: WorkerMetrics | None = None
-        """None without an admin interface, which shows them"""
+        """None if they are off, or without an admin interface, which shows them"""
         self._ticks = 0
         self.gateway = Gateway(build(config))
 
