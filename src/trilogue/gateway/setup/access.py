@@ -8,6 +8,7 @@ one without. Credentials (cookies) are never allowed: the gateway has none.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -18,6 +19,9 @@ from msgspec import Struct
 
 from trilogue.gateway.setup.headers import key_headers
 from trilogue.serving import Headers
+
+_PLACE = re.compile(r"(key-\d+)?")
+"""the name of a key that was given none"""
 
 
 class ClientKey(Struct, frozen=True):
@@ -35,10 +39,11 @@ class ClientKey(Struct, frozen=True):
 def owner_of(name: str, secret: str) -> str:
     """Return the owner for a client key: its name, for people, and a digest of its text.
 
-    A key without a name of its own gets one from the digest, because the order of keys in the configuration may change.
+    A key that is named after its place in the configuration gets a name from the digest, because places change.
     """
     digest = blake2b(secret.encode("utf-8", "surrogateescape"), digest_size=12, person=b"trilogue-owner").hexdigest()
-    return f"{name or f'unnamed-{digest[:6]}'}:{digest}"
+    shown = f"unnamed-{digest[:6]}" if _PLACE.fullmatch(name) else name
+    return f"{shown}:{digest}"
 
 
 class KeyRing:

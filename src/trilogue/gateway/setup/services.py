@@ -46,7 +46,7 @@ class Services:
         keys = client_keys(config)
         self.keys = KeyRing(
             [
-                (ClientKey(name, key.mode, owner_of(key.name, key.key.reveal())), key.key.reveal())
+                (ClientKey(name, key.mode, owner_of(name, key.key.reveal())), key.key.reveal())
                 for name, key in keys.items()
             ]
         )
