@@ -12,7 +12,7 @@ NEEDS := 'import sys; sys.version_info >= (3, 11) or sys.exit("Trilogue needs Py
 	+ sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench bench-quick bench-docs bench-core bench-state lock clean
+.PHONY: help setup run test lint docs bench bench-quick bench-docs bench-core bench-state lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -41,12 +41,24 @@ run: $(RUN_STAMP) ## Start the gateway and print how to connect; make run PORT=8
 	@$(SERVE) $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) $(if $(CONFIG),--config $(CONFIG))
 
 test: lint ## Lint, check the types and run the tests
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	@# One process more than there are cores: many tests wait for a time limit, not for the processor.
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 
 lint: $(STAMP) ## Check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+DOCS_VENV := .venv-docs
+$(DOCS_VENV)/.installed: website/requirements.lock
+	@$(PYTHON) -c $(NEEDS)
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r website/requirements.lock
+	@touch $@
+
+docs: $(DOCS_VENV)/.installed ## Build the documentation as a site, in build/site
+	@cd website && NO_MKDOCS_2_WARNING=1 ../$(DOCS_VENV)/bin/mkdocs build --quiet
+	@echo "Open build/site/index.html"
 
 bench: $(STAMP) ## Compare with other gateways; also growth, core, pool and start (half an hour)
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -54,7 +66,7 @@ bench: $(STAMP) ## Compare with other gateways; also growth, core, pool and star
 	$(BIN)/python -m benchmarks.pool
 	$(BIN)/python -m benchmarks.startup $(BENCH)
 
-bench-quick: $(STAMP) ## Compare the gateway with nginx, in under a minute
+bench-quick: $(STAMP) ## Compare the gateway with nginx, and measure observers, in under two minutes
 	$(BIN)/python -m benchmarks --quick $(BENCH)
 
 bench-docs: $(STAMP) ## Compare with other gateways and write docs/performance.*
@@ -70,10 +82,11 @@ bench-state: $(STAMP) ## Measure the store of responses, and what storing costs 
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 
-lock: $(STAMP) ## Regenerate both lock files from pyproject.toml
+lock: $(STAMP) ## Regenerate the lock files
 	$(COMPILE) --extra dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --constraint requirements.lock --output-file requirements-run.lock pyproject.toml
+	$(COMPILE) --output-file website/requirements.lock website/requirements.in
 
 clean: ## Remove .venv and everything that tools have created
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist .bench
+	rm -rf $(VENV) $(DOCS_VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist .bench
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -27,7 +27,7 @@ from benchmarks.tools import ToolFailed
 
 EPILOG = """\
 examples:
-  python -m benchmarks --quick                           everyday: Trilogue and nginx, under a minute
+  python -m benchmarks --quick                           everyday: Trilogue and nginx, under two minutes
   python -m benchmarks --gateways trilogue,nginx         everything, but no other gateways
   python -m benchmarks --quick --pairs 'chat>messages'   one pair
   python -m benchmarks --python /usr/bin/python3         Python gateways under another interpreter
@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = found.add_argument
-    add("--quick", action="store_true", help="under a minute: one round, only nginx and Trilogue, no growth")
+    add("--quick", action="store_true", help="under two minutes: one round, only nginx and Trilogue, no growth")
     add(
         "--gateways",
         type=gateway_names,
@@ -104,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
         help="the interpreter for the Python gateways, Trilogue and LiteLLM; default: the one that runs the benchmark",
     )
     add("--no-growth", action="store_true", help="do not measure how costs grow with sizes")
+    add("--no-observers", action="store_true", help="do not measure what observers of requests cost")
     add(
         "--out",
         type=Path,
@@ -148,6 +149,7 @@ def run_options(options: argparse.Namespace, progress: Progress) -> RunOptions:
         notes=[*filter(None, [python.notice]), *notes],
         pairs=frozenset(options.pairs),
         settings=settings,
+        observe=TRILOGUE in names and not options.no_observers,
         grow=not options.quick and not options.no_growth and TRILOGUE in names,
         footprint_pairs=frozenset({"chat>chat"}) if options.quick else None,
         folder=CACHE / "run",

@@ -142,8 +142,8 @@ def first_response(running: Running, request: bytes, end: str) -> float:
     raise NotStarted(f"it ended with {running.process.returncode}" if running.process.returncode else str(problem))
 
 
-def trilogue(python: str = sys.executable, workers: int = 1) -> Gateway:
-    """Return Trilogue from this checkout, with its usual settings, under this interpreter."""
+def trilogue(python: str = sys.executable, workers: int = 1, settings: str = "") -> Gateway:
+    """Return Trilogue from this checkout under this interpreter. `settings`: added to its usual configuration."""
     routes = tuple(
         Route(pair, PATHS[pair.client], f"{pair.upstream.short}/{{model}}", plain_headers(pair.client))
         for pair in PAIRS
@@ -152,7 +152,7 @@ def trilogue(python: str = sys.executable, workers: int = 1) -> Gateway:
     def start(processes: Processes, cores: frozenset[int], upstream: int, folder: Path) -> Running:
         port = free_port()
         config = folder / "trilogue.yaml"
-        config.write_text(trilogue_config(upstream))
+        config.write_text(trilogue_config(upstream) + settings)
         options = ["serve", "--config", str(config), "--port", str(port), "--workers", str(workers), "--quiet"]
         with (folder / "trilogue.log").open("wb") as output:
             command = [python, "-m", "trilogue", *options]

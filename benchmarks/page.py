@@ -70,7 +70,7 @@ bare interpreter.
 
 {holds}
 
-{growth}## Targets
+{observers}{growth}## Targets
 
 Our own targets, and whether this run met them. `from` names the figures or the pair that decided; it is always the
 worst pair.
@@ -80,7 +80,7 @@ worst pair.
 ## How to repeat it
 
 ```sh
-make bench-quick   # under a minute: Trilogue and nginx
+make bench-quick   # under two minutes: Trilogue and nginx, and what observers cost
 make bench         # everything
 make bench-docs    # everything, and writes this page
 make bench BENCH="--python /usr/bin/python3"   # Python gateways under another interpreter
@@ -137,6 +137,7 @@ def page(results: Results) -> str:
         ceiling=f" The tools by themselves do {number(ceiling)} requests/s." if ceiling else "",
         latencies=markdown(tables.latencies(results)),
         holds=markdown(tables.holds(results)),
+        observers=_observers(results),
         growth=_growth(results),
         targets=markdown(tables.targets(results.targets())),
         failed=f" In this run {failed:,} failed." if failed else " In this run none failed.",
@@ -146,6 +147,17 @@ def page(results: Results) -> str:
 def _machine(results: Results) -> Table:
     rows = [*results.machine.items(), *((name, version) for name, version in results.versions.items() if version)]
     return Table("", ("", ""), tuple(rows), names=2)
+
+
+def _observers(results: Results) -> str:
+    if not results.overheads:
+        return ""
+    text = (
+        "What observers of requests cost, for the pair whose requests cost least. All gateways are measured in turn in "
+        "every round, and only figures of the same round are compared. `none, again` is a second gateway without "
+        "observers: its ratio shows how exact the others are."
+    )
+    return "\n\n".join(["## Observers", text, markdown(tables.observers(results))]) + "\n\n"
 
 
 def _growth(results: Results) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.footprint import Footprint
 from benchmarks.growth import FLAT, Growth, Series
+from benchmarks.observers import Overhead
 from benchmarks.rounds import Measured, Settings, nothing_measured
 from benchmarks.summary import Hold, Row
 from benchmarks.targets import Outcome, Target, evaluate
@@ -30,13 +31,15 @@ class Results:
     import_ms: dict[str, float] = field(default_factory=dict)
     """import times of the libraries, by gateway"""
     growth: Growth | None = None
+    overheads: list[Overhead] = field(default_factory=list)
+    """what observers cost"""
     measured: Measured = field(default_factory=nothing_measured)
     notes: list[str] = field(default_factory=list)
 
     def targets(self) -> list[Target]:
         """Return all targets with their verdicts."""
         found = evaluate(Outcome(self.rows, self.holds, self.import_ms.get("trilogue")))
-        return found + (growth_targets(self.growth) if self.growth else [])
+        return [*found, *observer_targets(self.overheads), *(growth_targets(self.growth) if self.growth else [])]
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary, followed by all slices."""
@@ -51,6 +54,7 @@ class Results:
             "holds": [asdict(hold) for hold in self.holds],
             "import_ms": self.import_ms,
             "growth": asdict(self.growth) if self.growth else None,
+            "overheads": [asdict(one) for one in self.overheads],
             "footprints": [asdict(one) for one in self.footprints],
             "slices": [
                 {
@@ -61,6 +65,16 @@ class Results:
                 for (gateway, pair), kinds in self.measured.items()
             ],
         }
+
+
+def observer_targets(overheads: list[Overhead]) -> list[Target]:
+    """Return the targets for observers that are on by default."""
+    return [
+        Target(f"{what} with {one.name}, CPU relative to none", one.limit, "x", one.ratio(overheads[0], kind))
+        for one in overheads
+        for kind, what in (("plain_us", "plain request"), ("event_us", "streamed event"))
+        if one.limit is not None
+    ]
 
 
 def growth_targets(growth: Growth) -> list[Target]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import growth, machine
+from benchmarks import growth, machine, observers
 from benchmarks.build import build
 from benchmarks.footprint import Footprint, footprint
 from benchmarks.gateways import DIRECT, NGINX, TRILOGUE, Gateway, NotStarted, Pair, Running, direct
@@ -37,6 +37,8 @@ class RunOptions:
     pairs: frozenset[Pair]
     settings: Settings
     grow: bool
+    observe: bool
+    """whether to measure what observers cost"""
     footprint_pairs: frozenset[str] | None
     """gateways whose memory is measured; None for all"""
     folder: Path
@@ -74,6 +76,8 @@ def run(options: RunOptions, progress: Progress) -> Results:
         toolkit = Toolkit(tools, processes, cores, options.folder)
         bench = Bench(toolkit, toolkit.upstream(options.folder / RESPONSES), options.folder, options.python.program)
         measure_all(bench, options, progress, results)
+        if options.observe:
+            progress.run("observers", observers.steps(bench, results.overheads, results.notes))
         if options.grow:
             results.growth = growth.Growth()
             progress.run("growth", growth.steps(bench, files, results.growth))

@@ -154,6 +154,22 @@ def targets(found: Sequence[Target]) -> Table:
     return Table("Targets", ("target", "limit", "measured", "verdict", "from"), tuple(cells), names=5)
 
 
+def observers(results: Results) -> Table:
+    """Return the table of what observers cost."""
+    header = ("observers", "plain µs", "/none", "event µs", "/none")
+    cells = [
+        (
+            one.name,
+            number(one.median("plain_us")),
+            number(one.ratio(results.overheads[0], "plain_us"), "x"),
+            number(one.median("event_us")),
+            number(one.ratio(results.overheads[0], "event_us"), "x"),
+        )
+        for one in results.overheads
+    ]
+    return Table("Observers (Trilogue, chat>chat)", header, tuple(cells))
+
+
 def growth(found: Growth) -> Table:
     """Return the table of growth, with one line per series."""
     cells = []
@@ -189,6 +205,8 @@ def tool_ceiling(results: Results) -> float | None:
 def all_tables(results: Results) -> list[Table]:
     """Return all tables in reading order."""
     found = [costs(results), latencies(results), holds(results)]
+    if results.overheads:
+        found.append(observers(results))
     if results.growth:
         found += [growth(results.growth), *filter(None, [workers(results.growth)])]
     return [*found, targets(results.targets())]

@@ -22,6 +22,8 @@ import uvloop
 from benchmarks.core import STREAMS
 from trilogue import Protocol, Sealer, StreamTranslator
 from trilogue.config import load
+from trilogue.gateway.capture.session import MOST_REQUESTS, SessionRequest
+from trilogue.gateway.capture.worker_capture import WorkerCapture
 from trilogue.gateway.endpoints.app import Gateway, not_http
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.metrics.requests import RequestMetrics
@@ -30,10 +32,13 @@ from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
+from trilogue.gateway.usage.observer import UsageObserver
 from trilogue.pool import Attempt
 from trilogue.protocols.stream.reply import Reply
 from trilogue.serving.connection import ClientConnection
 from trilogue.serving.known_heads import KnownHeads
+from trilogue.state.database import MemoryDatabase
+from trilogue.state.ledger import LedgerTables, UsageLedger, UsageQuery
 from trilogue.upstream import UpstreamRequest, UpstreamTimeouts
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.exchange import HttpExchange
@@ -285,22 +290,45 @@ def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]
     check(_plain(tmp_path, pair), PER_PLAIN_REQUEST[pair])
 
 
-METRICS_SHARE = 0.03
-"""the part of a plain request that metrics may cost, so that they can be on by default"""
+OBSERVERS_SHARE = 0.03
+"""the part of a plain request that metrics and recent requests may cost, so that they can be on by default"""
 
 
 @pytest.mark.parametrize("pair", [(C, C), (C, M)], ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
-def test_calls_for_metrics(tmp_path: Path, pair: tuple[Protocol, Protocol]) -> None:
-    without, counted = (_plain(tmp_path, pair, observers) for observers in ([], [RequestMetrics()]))
-    assert without < counted <= without * (1 + METRICS_SHARE)
+def test_calls_for_metrics_and_recent_requests(tmp_path: Path, pair: tuple[Protocol, Protocol]) -> None:
+    without = _plain(tmp_path, pair, more="admin: {keep_requests: 0}\n")
+    kept, counted = _plain(tmp_path, pair), _plain(tmp_path, pair, [RequestMetrics()])
+    assert without < kept < counted <= without * (1 + OBSERVERS_SHARE)
 
 
-def _plain(tmp_path: Path, pair: tuple[Protocol, Protocol], observers: Sequence[Observer] = ()) -> float:
-    """Return the calls per plain request."""
+@pytest.mark.parametrize("pair", [(C, C), (C, M)], ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
+def test_calls_for_metrics_and_usage(tmp_path: Path, pair: tuple[Protocol, Protocol]) -> None:
+    priced = CONFIG.replace("accounts:", 'prices: {"*": {input: 1, output: 2}}, accounts:')
+    (tmp_path / "priced.yaml").write_text(priced.replace("PROTOCOL", pair[1].value))
+    usage = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), tmp_path / "usage.live", 30))
+    usage.configure(load(tmp_path / "priced.yaml", {}))
+    without, counted = (_plain(tmp_path, pair, observers) for observers in ([], [RequestMetrics(), usage]))
+    assert without < counted <= without * (1 + OBSERVERS_SHARE)
+    (line,) = usage.read(UsageQuery())
+    assert (line.counts.requests, line.counts.unpriced) == (REQUESTS + 10, 0)
+    usage.close()
+
+
+Configure = Callable[[Services], None]
+
+
+def _plain(
+    tmp_path: Path,
+    pair: tuple[Protocol, Protocol],
+    observers: Sequence[Observer] = (),
+    more: str = "",
+    configure: Configure | None = None,
+) -> float:
+    """Return the calls per plain request. `more`: further settings."""
     source, upstream = pair
     request = request_of(source)
     file = tmp_path / "trilogue.yaml"
-    file.write_text(CONFIG.replace("PROTOCOL", upstream.value))
+    file.write_text(CONFIG.replace("PROTOCOL", upstream.value) + more)
     config = load(file, {})
 
     journal.open(BytesIO())
@@ -308,6 +336,8 @@ def _plain(tmp_path: Path, pair: tuple[Protocol, Protocol], observers: Sequence[
     async def main() -> float:
         state = WorkerState(tmp_path / "pool.db", observers=observers)
         services = Services(config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), state)
+        if configure is not None:
+            configure(services)
         wire = Wire()
         client = ClientConnection(Gateway(services), not_http, set(), KnownHeads(), asyncio.get_running_loop())
         client.connection_made(cast(asyncio.Transport, wire))
@@ -382,7 +412,9 @@ def test_calls_per_relayed_event(tmp_path: Path, client: Protocol) -> None:
     check(unobserved, RELAYED[client])
 
 
-def _relayed(tmp_path: Path, client: Protocol, observers: Sequence[Observer]) -> float:
+def _relayed(
+    tmp_path: Path, client: Protocol, observers: Sequence[Observer], configure: Configure | None = None
+) -> float:
     """Return the calls per event of a stream that goes through the whole gateway."""
     file = tmp_path / "trilogue.yaml"
     file.write_text(CONFIG.replace("PROTOCOL", C.value))
@@ -392,6 +424,8 @@ def _relayed(tmp_path: Path, client: Protocol, observers: Sequence[Observer]) ->
         upstream, wire = Streaming(), Wire()
         state = WorkerState(tmp_path / "pool.db", observers=observers)
         services = Services(load(file, {}), lambda provider, proxy: upstream, Sealer.ephemeral(), state)
+        if configure is not None:
+            configure(services)
         gateway = Gateway(services)
         connection = ClientConnection(gateway, not_http, set(), KnownHeads(), asyncio.get_running_loop())
         connection.connection_made(cast(asyncio.Transport, wire))
@@ -412,3 +446,27 @@ def _relayed(tmp_path: Path, client: Protocol, observers: Sequence[Observer]) ->
         return found
 
     return asyncio.run(main())
+
+
+@pytest.mark.parametrize("client", RELAYED, ids=lambda client: client.short)
+def test_captures_that_are_off_cost_nothing(tmp_path: Path, client: Protocol) -> None:
+    """Neither an event nor a request makes a call for them, also not after a session; while it is on, both do."""
+    capture = WorkerCapture(tmp_path / "captures")
+
+    def configure(services: Services) -> None:
+        capture.configure(services.config.capture, services.observe)
+
+    def counted(configure: Configure | None) -> tuple[float, float]:
+        requests = _plain(tmp_path, (client, C), configure=configure)
+        return _relayed(tmp_path, client, [], configure), requests
+
+    without, off = counted(None), counted(configure)
+    session, _ = capture.start(SessionRequest(requests=MOST_REQUESTS))
+    on = counted(configure)
+    asyncio.run(capture.aclose())
+    assert session is not None
+    capture.stop(session.id)
+    after = counted(configure)
+    assert without[0] == off[0] == after[0] < on[0]
+    # Where a buffer is flushed can differ by a call.
+    assert max(off[1], after[1]) < without[1] + 1.5 < on[1]

@@ -15,6 +15,8 @@ from trilogue import LOSSES
 from trilogue.cli.app import COMMANDS, app
 from trilogue.cli.convert import losses_table
 from trilogue.cli.models import models_table
+from trilogue.cli.presets import presets_table
+from trilogue.model.loss_advice import ADVICE
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -42,12 +44,19 @@ def test_table_of_models_is_current() -> None:
     assert section(DOCS / "models.md", "models") == models_table()
 
 
+def test_table_of_presets_is_current() -> None:
+    """The table is the output of `trilogue presets --markdown`."""
+    assert section(DOCS / "upstreams" / "presets.md", "presets") == presets_table()
+
+
 def test_every_loss_code_is_well_formed() -> None:
     """Codes are part of the interface: lower case, dotted and explained."""
     for code, rule in LOSSES.items():
         assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", code), code
         assert rule.when
         assert rule.instead
+    assert list(ADVICE) == list(LOSSES)
+    assert all(ADVICE.values())
 
 
 EXAMPLES = [(page.name, number, code) for page in PAGES for number, code in enumerate(CODE.findall(page.read_text()))]

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from trilogue.config import exposure_problem, parse
+from trilogue.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 VARIABLE = re.compile(r"\benv:(\w+)")
 STORED = re.compile(r"\bstore:(\w+)")
+KEYS = [preset.variable for preset in PRESETS.values() if not preset.port]
 VALUE = "http://127.0.0.1:9"
 """a value that works as a secret and as the address of a proxy"""
 WHOLE = re.compile(r"^providers:", re.MULTILINE)
@@ -31,7 +33,7 @@ BLOCKS = [
 def test_configuration_is_right(page: str, number: int, text: str, tmp_path: Path) -> None:
     """A block is valid and can be served once its variables are set and its keys are stored."""
     text = STORED.sub(r"env:\1", text)
-    environ = dict.fromkeys(VARIABLE.findall(text), VALUE)
+    environ = dict.fromkeys([*VARIABLE.findall(text), *filter(None, KEYS)], VALUE)
     config = parse(text.encode(), environ, tmp_path)
     assert config.providers
     assert exposure_problem(config) is None

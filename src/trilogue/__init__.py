@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         UpstreamTimeout,
         UpstreamTruncated,
     )
-    from trilogue.http import HttpSettings, Report, Tally, async_http_client, http_client
+    from trilogue.http import AsgiApp, HttpSettings, Report, Tally, asgi, async_http_client, http_client
     from trilogue.jsontext.text import dump
     from trilogue.model import LOSSES, Collector, Failure, Loss, Protocol, Provenance, Usage
     from trilogue.profiles import Profile, profile_for
@@ -45,16 +45,18 @@ if TYPE_CHECKING:
     from trilogue.translate.requests import RequestTranslation, translate_request
     from trilogue.translate.responses import (
         ResponseTranslation,
+        ResponseTranslator,
         Stamp,
-        StreamTranslator,
         collect_stream,
         translate_response,
     )
+    from trilogue.translate.streams import StreamTranslator
 
 __version__ = "0.1.0"
 
 __all__ = [
     "LOSSES",
+    "AsgiApp",
     "BadRequest",
     "CipherUnavailable",
     "ClientError",
@@ -73,6 +75,7 @@ __all__ = [
     "Report",
     "RequestTranslation",
     "ResponseTranslation",
+    "ResponseTranslator",
     "SealError",
     "Sealer",
     "Stamp",
@@ -90,6 +93,7 @@ __all__ = [
     "UpstreamTruncated",
     "Usage",
     "__version__",
+    "asgi",
     "async_http_client",
     "codec",
     "collect_stream",
@@ -107,14 +111,15 @@ _HOMES = {
     ),
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",
-    "trilogue.http": "HttpSettings Report Tally async_http_client http_client",
+    "trilogue.http": "AsgiApp HttpSettings Report Tally asgi async_http_client http_client",
     "trilogue.jsontext.text": "dump",
     "trilogue.profiles": "Profile profile_for",
     "trilogue.protocols.registry": "codec",
     "trilogue.protocols.stream.reply": "Reply",
     "trilogue.translate.exchange": "Exchange",
     "trilogue.translate.requests": "RequestTranslation translate_request",
-    "trilogue.translate.responses": "ResponseTranslation Stamp StreamTranslator collect_stream translate_response",
+    "trilogue.translate.responses": "ResponseTranslation ResponseTranslator Stamp collect_stream translate_response",
+    "trilogue.translate.streams": "StreamTranslator",
     "trilogue.translate.reasoning.seal": "Sealer",
 }
 """the same names as in the imports above, by module, to load them at run time"""

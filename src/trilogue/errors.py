@@ -51,6 +51,26 @@ class TooLarge(BadRequest):
         super().__init__(message, code="request_too_large")
 
 
+class NotAllowed(ClientError):
+    """The client key may not do this."""
+
+    status = 403
+
+
+class LimitReached(ClientError):
+    """A limit or a budget of the client is exhausted. `retry_after`: seconds, if waiting helps.
+
+    `is_budget`: it is money, so clients should not retry.
+    """
+
+    status = 429
+
+    def __init__(self, message: str, *, code: str, retry_after: float | None, is_budget: bool) -> None:
+        super().__init__(message, code=code)
+        self.retry_after = retry_after
+        self.is_budget = is_budget
+
+
 class Unsupported(ClientError):
     """The request is valid but has no equivalent in the target protocol."""
 
@@ -103,6 +123,13 @@ class UpstreamTimeout(UpstreamError):
 
     status = 504
     code = "upstream_timeout"
+
+
+class UpstreamCredential(UpstreamError):
+    """There is no key to send: the command that prints it has failed. The message names the program only."""
+
+    status = 503
+    code = "upstream_credential"
 
 
 class UpstreamFailure(UpstreamError):

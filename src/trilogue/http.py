@@ -1,4 +1,4 @@
-"""HTTP clients for the official SDKs that translate inside the process, without a gateway.
+"""HTTP clients for the official SDKs that translate inside the process, and the gateway as an ASGI application.
 
     from openai import OpenAI
     client = OpenAI(api_key="unused", http_client=trilogue.http_client("anthropic/claude-sonnet-5"))
@@ -10,9 +10,10 @@ module costs nothing to import. The work is done in `trilogue.inprocess`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Protocol as Interface
 
 from msgspec import Struct
 
@@ -20,9 +21,13 @@ from trilogue.model import Failure, Loss, Protocol, Strictness, Usage
 from trilogue.translate.reasoning.seal import Sealer
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
     import httpx2
 
 _CLIENTS = "trilogue.inprocess.clients"
+_ASGI = "trilogue.embedded.asgi"
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -98,6 +103,35 @@ def async_http_client(model: str, **settings: Unpack[HttpSettings]) -> httpx2.As
     """Return the same as `http_client` for `AsyncOpenAI` and `AsyncAnthropic`."""
     client: httpx2.AsyncClient = _clients().async_client(model, settings)
     return client
+
+
+class AsgiApp(Interface):
+    """An ASGI application with a life of its own, which servers start and stop unless it is mounted."""
+
+    def __call__(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> Awaitable[None]:
+        """Serve one connection."""
+        ...
+
+    def lifespan(self, app: object = None) -> AbstractAsyncContextManager[None]:
+        """Start it, and stop it at the end: pass this as `lifespan` to the application that mounts it."""
+        ...
+
+
+def asgi(config: str | Path | Mapping[str, Any] | None = None, *, trust_callers: bool = False) -> AsgiApp:
+    """Return the gateway as an ASGI application, to run under any ASGI server or to mount in another application.
+
+    `config`: the path of a configuration file, or its settings; by default what `trilogue serve` would use.
+    `trust_callers`: let every request in, without a key, because the application around it checks them.
+
+    Raises `ConfigError`, a `TrilogueError`, if the configuration cannot be used.
+    """
+    app: AsgiApp = import_module(_ASGI).make_asgi(config, trust_callers=trust_callers)
+    return app
 
 
 def _clients() -> Any:

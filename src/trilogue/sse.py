@@ -44,6 +44,11 @@ class SseParser:
         self.at_rest = False
         """whether the next byte is the start of an event, in a stream that has only used LF so far"""
 
+    @property
+    def is_between(self) -> bool:
+        """Whether no event has begun that is not complete."""
+        return not self._buffer
+
     def feed(self, data: bytes) -> list[SseEvent]:
         """Return all events that these bytes complete."""
         # Most reads are whole events with LF line ends.
@@ -143,6 +148,13 @@ def frame(name: str, data: bytes) -> bytes:
 def frame_data(data: bytes) -> bytes:
     """Return the bytes of an event without a name. `data` must be one line."""
     return b"data: %b\n\n" % data
+
+
+def before_last_event(data: bytes, inserted: bytes) -> bytes:
+    """Return whole events with these bytes before the last one. With other line ends than LF they come first of all."""
+    at = data.rfind(_END, 0, -len(_END))
+    at = 0 if at < 0 else at + len(_END)
+    return data[:at] + inserted + data[at:]
 
 
 COMMENT = b": keepalive\n\n"

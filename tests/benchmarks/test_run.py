@@ -88,7 +88,7 @@ def test_quick_is_planned_under_a_minute() -> None:
 def test_a_pair_is_measured_with_what_it_is_compared_with() -> None:
     """Direct and nginx are measured with the same upstream."""
     pair = next(pair for pair in PAIRS if pair.name == "chat>messages")
-    order = RunOptions([], frozenset({pair}), QUICK, False, None, Path(), (), PYTHON, dict)
+    order = RunOptions([], frozenset({pair}), QUICK, False, False, None, Path(), (), PYTHON, dict)
     assert order.routes(trilogue()) == [pair]
     assert [found.name for found in order.routes(direct(NOT_RUNNING))] == ["messages>messages"]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.capture.making import STARTED, in_pieces
 from tests.capture.samples import streamed
 from trilogue import Protocol
-from trilogue.capture import CaptureHead, CaptureWriter, Sent, shown_headers, shown_url
+from trilogue.capture import CaptureHead, CaptureWriter, Sent, read_capture, shown_headers, shown_url
 from trilogue.capture.credentials import CredentialFilter, without_credentials
 
 KEYS = ("sk-client-canary-000000", "sk-upstream-canary-0000", "query-canary", "login-canary", "canary-odd")
@@ -96,16 +96,35 @@ def test_ordinary_bytes_pass_unchanged_and_at_once() -> None:
     assert credentials.close() == b""
 
 
-def test_a_mask_of_the_caller() -> None:
-    """The gateway knows its own keys, which may look like anything."""
-    writer = CaptureWriter(CaptureHead(started=STARTED), mask=lambda data: data.replace(b"hunter2", b"***"))
-    writer.inbound(STARTED, Protocol.CHAT, ("POST", "/"), {}, b'{"a": "hunter2"}')
-    writer.attempt(STARTED, Sent(protocol=Protocol.CHAT, url="http://x/", body=b'{"b": "hunter2"}'))
+def test_known_secrets_need_not_look_like_keys() -> None:
+    """Those of the account, and those in the headers of client and upstream; also if the network cuts them."""
+    writer = CaptureWriter(CaptureHead(started=STARTED))
+    writer.inbound(STARTED, Protocol.CHAT, ("POST", "/"), {"X-Api-Key": "swordfish"}, b'{"a": "swordfish"}')
+    headers = (("authorization", "Bearer open-sesame"),)
+    body = b'{"b": "swordfish hunter-22 open-sesame"}'
+    writer.attempt(
+        STARTED, Sent(protocol=Protocol.CHAT, url="http://x/", headers=headers, body=body, secrets=("hunter-22",))
+    )
     writer.upstream_start(STARTED, 401, {})
-    writer.upstream_chunk(STARTED, b'{"error": "hunter2 is wrong"}')
-    writer.upstream_failed(STARTED, "key sk-aaaaaaaaaaaaaaaa")
+    for piece in in_pieces(b'{"error": "hunter-22 and open-sesame are wrong, hunter-2 is not"}', 5):
+        writer.upstream_chunk(STARTED, piece)
+    writer.upstream_failed(STARTED, "keys sk-aaaaaaaaaaaaaaaa, hunter-22")
     writer.finished(STARTED)
     data = writer.take()
-    assert b"hunter2" not in data
-    assert b"sk-aaaa" not in data
-    assert data.count(b"***") == 4
+    assert [one for one in (b"hunter-22", b"open-sesame", b"swordfish", b"sk-aaaa") if one in data] == []
+    response = read_capture(data).attempts[0].response
+    assert response.body == b'{"error": "*** and *** are wrong, hunter-2 is not"}'
+    assert response.error == "keys ***, ***"
+    assert "hunter" not in repr(Sent(protocol=Protocol.CHAT, url="http://x/", secrets=("hunter-22",)))
+
+
+def test_a_large_body_is_searched_in_slices() -> None:
+    """A key at the border of two slices is found, and a word that is cut there is not taken for one."""
+    texts = [f"task-{number:014d} " + "x" * 1000 for number in range(200)]
+    texts[63] += " sk-canary-0123456789abcdef"
+    body = json.dumps({"headers": {"A": "hdr-canary"}, "texts": texts}).encode()
+    masked = json.loads(CredentialFilter().whole(body))
+    assert masked["headers"] == {"A": "***"}
+    assert [one for one in masked["texts"] if "canary" in one] == []
+    assert masked["texts"][62] == texts[62]
+    assert masked["texts"][63].endswith("x ***")

@@ -140,7 +140,7 @@ def test_not_a_capture(data: bytes, message: str) -> None:
         (b'{"phase": "upstream_response", "at": 1, "attempt": 3}', "no provider_request of attempt 3"),
         (b'{"phase": "provider_request", "at": 1, "attempt": 2}', "attempt 2 follows attempt 0"),
         (b'{"phase": "inbound_request", "at": 1, "base64": "\xe2\x82\xac"}', "line 2: base64 is not valid"),
-        (b'{"phase": "provider_request", "at": 1, "attempt": 1, "plan": {"fitted": 7}}', "line 2: "),
+        (b'{"phase": "provider_request", "at": 1, "attempt": 1, "plan": {"fit": 7}}', "line 2: "),
     ],
 )
 def test_a_damaged_line_is_named(line: bytes, message: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import trilogue
 from tests.capture.making import Traffic, in_pieces
@@ -17,6 +18,9 @@ from trilogue import Protocol, Target
 from trilogue.capture import Capture, CaptureError, Change, read_capture, replay
 from trilogue.compare import Difference
 from trilogue.model import Opaque, OpaqueKind
+from trilogue.profiles import Profile
+from trilogue.protocols.registry import CODECS
+from trilogue.translate.learning.remedies import Remedy
 
 SEALER = trilogue.Sealer.ephemeral()
 SEALED = SEALER.seal(
@@ -141,6 +145,73 @@ def test_sealed_reasoning_is_not_compared() -> None:
     assert replay(capture).steps[0].differences == []
 
 
+def test_what_was_translated_need_not_be_what_the_client_sent() -> None:
+    """With a stored history, for example: the capture has the request that was translated."""
+    capture = plain().capture()
+    assert capture.inbound is not None
+    capture.attempts[0].input = capture.inbound.body
+    capture.inbound.pieces = [(0.0, json.dumps(REQUEST | {"messages": []}).encode())]
+    assert replay(capture).differences == []
+
+
+def test_learned_changes_are_made_again() -> None:
+    """A value that the model had refused was lowered."""
+    capture = plain().capture()
+    attempt = capture.attempts[0]
+    sent = json.loads(attempt.request.body)
+    sent["max_tokens"] = 50
+    attempt.request.pieces = [(0.0, json.dumps(sent).encode())]
+    remedy = Remedy(path="max_tokens", action="clamp", limit=50)
+    refused = trilogue.Loss("param.refused", "max_tokens", "at most 50")
+    losses = (*attempt.plan.losses, refused)
+    attempt.plan = replace(attempt.plan, remedies=(remedy,), losses=losses, outside=(refused,))
+    assert replay(capture).differences == []
+
+
+@pytest.mark.parametrize("client", [Protocol.MESSAGES, Protocol.CHAT], ids=["translated", "passed through"])
+def test_a_stream_that_was_cut_off_is_compared_up_to_there(client: Protocol) -> None:
+    body = REQUEST | {"stream": True}
+    if client is Protocol.CHAT:
+        body = trilogue.translate_request(body, source=Protocol.MESSAGES, target=Protocol.CHAT).body
+    capture = Traffic(client, TARGET, body, in_pieces(STREAM[: len(STREAM) // 2], 200)).capture()
+    capture.attempts[0].response.error = "the connection to the upstream broke"
+    got = capture.outbound.body
+    capture.outbound.pieces = [(2.0, got[: got.rindex(b"\n\n", 0, got.rindex(b"\n\n")) + 2])]
+    assert [(step.differences, step.skipped) for step in replay(capture).steps] == [([], "")] * 2
+    capture.outbound.pieces = [(2.0, capture.outbound.body.replace(b"Quayside", b"Seaside"))]
+    [difference] = replay(capture).differences
+    assert "Seaside" in difference.a
+
+
+def test_another_profile_for_a_request_that_stays_in_its_protocol() -> None:
+    target = Target.of(Protocol.MESSAGES, "up", provider="local")
+    answer = trilogue.translate_response(BODY, source=Protocol.CHAT, target=Protocol.MESSAGES).body
+    capture = Traffic(Protocol.MESSAGES, target, REQUEST, [json.dumps(answer).encode()]).capture()
+    assert replay(capture).differences == []
+    [limit, loss] = replay(capture, Change(profile={"output_limit": 50})).differences
+    assert (limit.path, limit.a, limit.b) == ("sampling.max_tokens", 100, 50)
+    assert "max_tokens.lowered" in loss.b
+
+
+def test_what_depends_on_words_is_not_compared_if_they_are_redacted() -> None:
+    """The hash of a user, and the estimate of tokens at the start of a stream."""
+    body = REQUEST | {"stream": True, "metadata": {"user_id": "ada" * 50}, "system": "Grüße " * 200}
+    target = Target(protocol=Protocol.CHAT, model="up", profile=Profile(), provider="local")
+    traffic = Traffic(Protocol.MESSAGES, target, body, [STREAM])
+    assert replay(traffic.capture()).differences == []
+    assert replay(traffic.capture(redact=True)).differences == []
+
+
+def test_a_response_that_policies_have_changed_is_not_compared() -> None:
+    capture = streamed().capture()
+    attempt = capture.attempts[0]
+    attempt.plan = replace(attempt.plan, judged=True)
+    capture.record = {"policies": [{"stage": "request", "verdict": "rewrite"}, {"stage": "block", "verdict": "pass"}]}
+    assert [step.skipped for step in replay(capture).steps] == ["", ""]
+    capture.record["policies"].append({"stage": "block", "verdict": "drop"})
+    assert replay(capture).steps[1].skipped == "policies have changed the response"
+
+
 RECORDED = [one.id for one in load.everything() if one.request is not None and (one.stream or one.body)]
 
 
@@ -150,7 +221,10 @@ def test_recorded_traffic_replays_without_differences(name: str) -> None:
     recording = load.load(name)
     assert recording.request is not None
     data = recording.stream if recording.stream is not None else trilogue.dump(recording.body)
+    pauses = CODECS[recording.protocol].pauses
     for client in Protocol:
+        if recording.body is not None and pauses is not None and pauses.is_paused(recording.body):
+            continue  # the gateway would continue it, which `Traffic` does not
         try:
             asked = _asked(recording.request, recording.protocol, client) | {"stream": recording.stream is not None}
             target = Target.of(recording.protocol, str(asked.get("model", "m")))

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from tests.pool.making import BAD_KEY, RATE_LIMITED
 from trilogue.cli.accounts import accounts
+from trilogue.cli.app import app
 from trilogue.cli.state_files import pool_file
 from trilogue.config import load, state_directory
 from trilogue.pool import Pools
@@ -102,6 +103,14 @@ def test_the_configuration_can_be_named_anywhere(home: Path, arguments: tuple[st
     (home / "trilogue.yaml").rename(other)
     given = [str(other) if one == "" else one for one in arguments]
     done = run(*given, *([str(other)] if given[-1] == "--config" else []))
+    assert done.exit_code == 0, done.output
+    assert "p/a is disabled" in done.output
+
+
+@pytest.mark.parametrize("first", [["--config", "other.yaml"], ["--config=other.yaml"]])
+def test_the_configuration_can_be_named_before_everything(home: Path, first: list[str]) -> None:
+    (home / "trilogue.yaml").rename(home / "other.yaml")
+    done = CliRunner().invoke(app, [*first, "accounts", "disable", "p/a"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "p/a is disabled" in done.output
 

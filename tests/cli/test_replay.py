@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.making import Traffic
-from tests.capture.samples import REQUEST, STREAM, plain, streamed
+from tests.capture.samples import BODY, REQUEST, STREAM, plain, streamed
 from tests.cli.test_cli import run
 from tests.scripted.thread import running
 from trilogue import Protocol, StreamTranslator, Target, translate_request
@@ -83,6 +83,8 @@ def test_replay_another_way(capture: Path) -> None:
         (b'{"format": "trilogue-capture", "version": 7}\n', [], b"upgrade"),
         (b'{"format": "trilogue-capture", "version": 1}\n', [], b"no inbound_request"),
         (b"", ["--profile", "colour"], b"--profile must be FIELD=VALUE"),
+        (b"", ["--profile", "colour=red"], b"--profile: a profile has no field colour"),
+        (b"", ["--profile", "output_limit=many"], b"--profile: profile: Expected `int | null`"),
         (b"", ["--to", "telegram"], b"not one of chat, messages, responses"),
     ],
 )
@@ -134,6 +136,7 @@ def test_replay_against_a_live_server(tmp_path: Path, monkeypatch: pytest.Monkey
         assert b"Hello from the scripted upstream" in done.stdout
         assert up.last().json["model"] == "text"
         done = run("replay", "--upstream", up.url, str(path))
+        assert done.returncode == CANNOT
         assert b"live response: not compared: the server responded with status 401" in done.stdout
     done = run("replay", "--upstream", up.url, "--key-env", "NO_SUCH_VARIABLE", str(path))
     assert done.returncode == CANNOT
@@ -175,6 +178,9 @@ def test_diff_of_captures(capture: Path, changed: Path, tmp_path: Path) -> None:
     other = tmp_path / "plain.jsonl"
     other.write_bytes(plain().file())
     assert b"upstream_response." in run("diff", str(capture), str(other)).stdout
+    html = tmp_path / "html.jsonl"
+    html.write_bytes(other.read_bytes().replace(BODY.replace(b'"', b'\\"'), b"<h1>Bad gateway</h1>"))
+    assert b"upstream_response\n  a  " in run("diff", str(other), str(html)).stdout
 
 
 def test_a_long_difference_is_shown_where_it_begins(tmp_path: Path) -> None:

@@ -35,8 +35,7 @@ pool:
   rules:
     - {status: 403, code: forbidden, text: "no * today", action: cooldown, scope: provider, seconds: 5}
   retry_budget: {ratio: 0.5, floor: 3}
-  keep_decisions: 10
-admin: {key: env:ADMIN, port: 0}
+admin: {key: env:ADMIN, port: 0, keep_requests: 10}
 """
 ENVIRON = {"KEY_A": "upstream", "PROXY": "https://proxy.example.org", "ADMIN": "admin-key-0123456789"}
 
@@ -64,6 +63,7 @@ def test_every_setting_reaches_the_pool() -> None:
     assert pools.settings.retry_budget.ratio == 0.5
     assert [account.name for account in pools.pools["local"].accounts] == ["local"]
     assert config.admin.key is not None
+    assert config.admin.keep_requests == 10
 
 
 def test_defaults_suit_a_beginner() -> None:

@@ -29,7 +29,7 @@ BROKEN = {
     ),
     "required setting missing": (
         "providers:\n  chat: {models: [a]}\n",
-        ["providers.chat.protocol: is required (line 2)"],
+        ['providers.chat.protocol: is required, because "chat" is not the name of a preset (line 2)'],
     ),
     "required setting missing in a list": (
         PROVIDER + "routes:\n  - {provider: chat}\n",
@@ -106,8 +106,8 @@ BROKEN = {
     "unknown protocol": (
         "providers: {a: {protocol: openai_response}}\n",
         [
-            "providers.a.protocol: must be one of openai_chat_completions, anthropic_messages, openai_responses "
-            '(did you mean "openai_responses"?) (line 1)'
+            "providers.a.protocol: must be one of chat, messages, responses, openai_chat_completions, "
+            'anthropic_messages, openai_responses (did you mean "openai_responses"?) (line 1)'
         ],
     ),
     "port as text": ("server: {port: '4000'}\n", ["server.port: must be a whole number from 0 to 65535 (line 1)"]),

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from trilogue.cli.check import check
+from trilogue.config import state_file
 from trilogue.config.schema import json_schema
 
 GOOD = """
@@ -46,12 +47,14 @@ def test_summary(folder: Path) -> None:
     """The command prints what would be served, without secrets, and warnings."""
     (folder / "trilogue.yaml").write_text(GOOD)
     result = run()
+    stored = state_file({"HOME": str(folder)}, "responses.db", folder / "trilogue.yaml")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "trilogue.yaml is valid",
         "listens on 127.0.0.1:4000, 2 workers",
         "client keys: key-1, team",
-        f"stored responses: {folder}/.local/state/trilogue/responses.db, for 30 days",
+        f"admin interface: 127.0.0.1:4001, key in {folder}/.local/state/trilogue/admin.key",
+        f"stored responses: {stored}, for 30 days",
         "providers:",
         "  chat: openai_chat_completions at http://example.org/v1, 2 accounts (chat-1, second), 1 model listed",
         "  demo: the built-in demo model",
@@ -108,15 +111,22 @@ def test_alias_that_leads_nowhere(folder: Path) -> None:
 
 
 def test_admin_interface(folder: Path) -> None:
-    """The address is shown if the admin interface is on; there is a warning if it is off but has settings."""
+    """The address is shown if the admin interface is on; there is a warning if it needs a key to be on."""
     (folder / "trilogue.yaml").write_text("admin: {key: env:ADMIN, port: 4005}\n")
     on = CliRunner(env={"ADMIN": "canary-of-16-signs"}).invoke(check, [])
     assert "admin interface: 127.0.0.1:4005" in on.stdout.splitlines()
     assert "canary" not in on.output
     (folder / "trilogue.yaml").write_text("admin: {port: 4005}\n")
+    generated = run()
+    assert "admin interface: 127.0.0.1:4005, key in " in generated.stdout
+    assert generated.stderr == ""
+    (folder / "trilogue.yaml").write_text("admin: {host: 0.0.0.0}\n")
+    needs_key = run()
+    assert "admin interface" not in needs_key.stdout
+    assert needs_key.stderr.startswith("warning: admin.host: the admin interface is off: ")
+    (folder / "trilogue.yaml").write_text("admin: {enabled: false}\n")
     off = run()
-    assert "admin interface" not in off.stdout
-    assert off.stderr == "warning: admin: the admin interface is off because it has no key\n"
+    assert "admin interface" not in off.output
 
 
 def test_own_address_as_an_upstream(folder: Path) -> None:

@@ -72,7 +72,7 @@ def test_schema_is_plain_json() -> None:
 def test_the_example_in_the_documentation_works() -> None:
     """The example works, because people copy it."""
     text = (DOCS / "configuration.md").read_text("utf-8").partition("```yaml\n")[2].partition("```")[0]
-    environ = {"TRILOGUE_KEY": "a-client-key", "OPENAI_API_KEY": "b", "ANTHROPIC_API_KEY": "c"}
+    environ = {"TRILOGUE_KEY": "a-client-key", "OPENAI_API_KEY": "b", "WORK_KEY": "c"}
     router = parse(text.encode(), environ, DOCS).router()
     assert router.resolve("fast").targets == (("local", "qwen3"),)
     assert router.resolve("gpt-5").targets == (("openai", "gpt-5"),)

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from trilogue.config import ConfigError, Secret, parse
-from trilogue.config.secret import MAX_SECRET_BYTES, BadReference, resolve
+from trilogue.config.secret import resolve
+from trilogue.config.sources import MAX_SECRET_BYTES, BadReference
 
 CANARY = "canary-3f1c9a77e2"
 

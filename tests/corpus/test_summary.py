@@ -16,14 +16,15 @@ def figures(usage: Usage | None) -> tuple[int, int, int] | None:
 
 @each("name", load.bodies())
 def test_a_glance_is_enough(name: str) -> None:
-    """Its id, and what it cost. Where it is not enough it says so."""
+    """Its id, its model, why it ended, and what it cost. Where it is not enough it says so."""
     recording = load.load(name)
     assert recording.body is not None
     own = codec(recording.protocol)
     seen = own.summarize(json.dumps(recording.body).encode())
     if seen is not None:
         answer = own.decode_response(recording.body)
-        assert seen.id == answer.id
+        assert (seen.id, seen.model) == (answer.id, answer.model)
+        assert seen.stop in (answer.stop.reason, None)
         assert figures(seen.usage) == figures(answer.usage)
 
 
@@ -33,3 +34,4 @@ def test_most_responses_need_no_more() -> None:
     recordings = [load.load(name) for name in load.bodies()]
     enough = [codec(one.protocol).summarize(json.dumps(one.body).encode()) for one in recordings]
     assert len([seen for seen in enough if seen is not None]) > 0.8 * len(enough)
+    assert len([seen for seen in enough if seen is not None and seen.stop is not None]) > 0.8 * len(enough)

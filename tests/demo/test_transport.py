@@ -9,7 +9,8 @@ import pytest
 from trilogue.demo import MODELS, DemoTransport
 from trilogue.lint import lint_error, lint_response, lint_stream
 from trilogue.model import Protocol
-from trilogue.translate.responses import StreamTranslator, translate_response
+from trilogue.translate.responses import translate_response
+from trilogue.translate.streams import StreamTranslator
 from trilogue.upstream import Transport, UpstreamRequest
 
 TOOLS = [

@@ -15,6 +15,7 @@ from tests.gateway.process import Started, started, until
 from tests.gateway.running import CLIENT_KEY, Gateway
 from tests.scripted.ask import body
 from tests.scripted.server import ScriptedUpstream
+from trilogue.config import AccountSettings
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.gateway.setup.catalog import PATIENCE_SECONDS
 from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, hops_of
@@ -107,7 +108,8 @@ def test_every_upstream_may_be_a_gateway(
 def test_the_official_apis_hear_nothing_of_it(url: str, seen: bool) -> None:
     """No circle goes through them."""
     config = ProviderConfig(protocol=Protocol.CHAT, base_url=url)
-    posted = dict(UpstreamAccount("a", None, [], config).posting(((HOPS, "1"), ("x-custom", "kept")), False, None))
+    account = UpstreamAccount(AccountSettings(name="a"), [], config)
+    posted = dict(account.posting(((HOPS, "1"), ("x-custom", "kept")), False, None, Protocol.CHAT))
     assert (HOPS in posted) is seen
     assert posted["x-custom"] == "kept"
 

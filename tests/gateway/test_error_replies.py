@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.failures import error_reply, for_client
 from trilogue.lint import lint_error
 from trilogue.model import Protocol
@@ -23,7 +24,7 @@ def answered(upstream: Protocol, client: Protocol, status: int, kind: str = "inv
     error: dict[str, object] = {"message": "no", "type": kind}
     body = {"type": "error", "error": error} if upstream is Protocol.MESSAGES else {"error": error | {"code": None}}
     failure = codec(upstream).decode_error(status, {}, json.dumps(body).encode())
-    return error_reply(for_client(failure), client, "req_1")
+    return error_reply(for_client(failure, RequestRecord(request_id="req_1", began_at=0.0)), client, "req_1")
 
 
 @EVERY_CLIENT

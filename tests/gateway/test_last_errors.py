@@ -82,7 +82,11 @@ def account(gateway: Pooled, provider: str) -> dict[str, Any]:
 @pytest.mark.parametrize("provider", SHOWN)
 def test_the_account_shows_the_reason(gateway: Pooled, provider: str) -> None:
     error, status, words = SHOWN[provider]
-    assert gateway.ask(Protocol.MESSAGES, f"{provider}/text").status in (404, 502)
+    answer = gateway.ask(Protocol.MESSAGES, f"{provider}/text")
+    assert answer.status in (404, 502)
+    if words is not None:
+        # The client learns which provider it was, and its operator what to do.
+        assert f" (provider {provider}: check " in answer.json["error"]["message"]
     line = account(gateway, provider)
     assert (line["last_error"], line["last_error_status"]) == (error, status)
     assert (line["last_error_text"] or "").startswith(words or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from tests.scripted.ask import PATHS
 from tests.scripted.http import Do, chunk, stream_head
 from tests.scripted.server import ScriptedUpstream
 from trilogue import Sealer
+from trilogue.capture import Sent
 from trilogue.config import load
 from trilogue.gateway.endpoints.app import Gateway, not_http
 from trilogue.gateway.observe.observer import ByteObserver, Observer, Observers
@@ -28,7 +29,8 @@ from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.model import Failure, Protocol
 from trilogue.pool import Attempt
 from trilogue.serving import Headers, Listener
-from trilogue.upstream import HttpTransport, UpstreamRequest
+from trilogue.serving.request import Head
+from trilogue.upstream import HttpTransport
 
 C, M = Protocol.CHAT, Protocol.MESSAGES
 FIRST_KEY, SECOND_KEY = "up-key-of-first", "up-key-of-second"
@@ -50,7 +52,7 @@ RESPONDED = ["planned", "attempt", "response", "answered", "end"]
 class Bytes(ByteObserver):
     """Keeps all bytes of one request."""
 
-    headers: Mapping[str, str]
+    head: Head
     inbound: bytes = b""
     sent: list[tuple[str, str, bytes]] = field(default_factory=list)
     """account, URL and body of each attempt"""
@@ -63,8 +65,8 @@ class Bytes(ByteObserver):
     def inbound_request(self, body: bytes) -> None:
         self.inbound = body
 
-    def provider_request(self, attempt: Attempt, request: UpstreamRequest) -> None:
-        self.sent.append((attempt.account, request.url, request.body))
+    def provider_request(self, attempt: Attempt, sent: Sent) -> None:
+        self.sent.append((attempt.account, sent.url, sent.body))
 
     def upstream_head(self, attempt: Attempt, status: int, headers: Sequence[tuple[str, str]]) -> None:
         assert dict(headers)["content-type"]
@@ -98,9 +100,9 @@ class Seen(Observer):
         assert not record.model
         self.moments.append("began")
 
-    def bytes_observer(self, record: RequestRecord, headers: Mapping[str, str]) -> ByteObserver:
+    def bytes_observer(self, record: RequestRecord, head: Head) -> ByteObserver:
         assert self.moments[-1] == "began"
-        self.bytes.append(Bytes(headers))
+        self.bytes.append(Bytes(head))
         return self.bytes[-1]
 
     def request_planned(self, record: RequestRecord) -> None:
@@ -124,6 +126,25 @@ class Seen(Observer):
         assert record.ended_at >= record.began_at
         self.moments.append("end")
         self.records.append(record)
+
+
+class Settled(Observer):
+    """Keeps what is known when a request is settled, and the bytes that its client has got by then."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[tuple[bool, str | None]] = []
+        """whether usage is known, and the error"""
+        self.got: list[bytes] = []
+        self._bytes: Bytes | None = None
+
+    def bytes_observer(self, record: RequestRecord, head: Head) -> ByteObserver:
+        self._bytes = Bytes(head)
+        return self._bytes
+
+    def request_settled(self, record: RequestRecord) -> None:
+        assert self._bytes is not None
+        self.outcomes.append((record.usage is not None, record.error))
+        self.got.append(b"".join(self._bytes.written))
 
 
 @dataclass
@@ -194,7 +215,13 @@ def test_ordinary_requests(tmp_path: Path, client: Protocol, stream: bool) -> No
             assert record.usage.output > 0
             assert record.decision is not None
             assert record.decision.outcome == "answered"
-            assert run.gateway.services.decisions.find(record.request_id) is record.decision
+            assert next(iter(run.gateway.services.history)) is record
+            (attempt,) = record.decision.attempts
+            assert attempt.protocol == "chat"
+            assert attempt.connect is not None
+            assert attempt.first_byte is not None
+            assert attempt.ended is not None
+            assert 0 <= attempt.started < attempt.started + attempt.connect <= attempt.first_byte <= attempt.ended
             assert (record.content_at is not None) is stream
 
     asyncio.run(main())
@@ -211,7 +238,8 @@ def test_bytes(tmp_path: Path, client: Protocol, stream: bool) -> None:
             answer = await exchange(run.url, data)
             await run.ended()
             found = run.bytes
-            assert found.headers["authorization"] == f"Bearer {CLIENT_KEY}"
+            assert (found.head.method, found.head.path) == ("POST", PATHS[client])
+            assert found.head.headers["authorization"] == f"Bearer {CLIENT_KEY}"
             assert found.inbound == data.partition(b"\r\n\r\n")[2]
             assert found.sent == [("first", f"{run.up.url}/v1/chat/completions", run.up.last().body)]
             assert found.heads == [("first", 200)]
@@ -221,6 +249,24 @@ def test_bytes(tmp_path: Path, client: Protocol, stream: bool) -> None:
             assert b"chatcmpl" in upstream
             assert found.times == sorted(found.times)
             assert (len(found.received) > 1) is stream
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("client", [C, M], ids=lambda client: client.short)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("model", ["text", "error-400", "reset-mid", "unknown"])
+def test_requests_are_settled_before_they_end(tmp_path: Path, client: Protocol, stream: bool, model: str) -> None:
+    """Each once, before the client has the last bytes, with usage or an error."""
+
+    async def main() -> None:
+        settled = Settled()
+        async with observed(tmp_path, settled) as run:
+            await run.ask(client, model, stream=stream)
+            ((has_usage, error),) = settled.outcomes
+            assert (has_usage, error is None) == (model == "text", model == "text")
+            assert len(settled.got[0]) < len(b"".join(run.bytes.written))
+            assert run.record.settled
 
     asyncio.run(main())
 
@@ -311,13 +357,15 @@ def test_a_client_that_disconnects(tmp_path: Path, stream: bool) -> None:
     """The attempt is released: it says nothing about the account."""
 
     async def main() -> None:
-        async with observed(tmp_path) as run:
+        settled = Settled()
+        async with observed(tmp_path, settled) as run:
             run.up.say(Do.HANG)
             _, writer = await asyncio.open_connection(*address(run.url))
             writer.write(request(C, "chat/text", stream=stream))
             await reached(run.up, 1)
             writer.close()
             await run.ended()
+            assert settled.outcomes == [(False, "client_gone")]
             assert run.seen.moments == ["began", "planned", "attempt", "released", "end"]
             assert (run.record.status, run.record.error, run.seen.failures) == (499, "client_gone", [])
 
@@ -356,7 +404,7 @@ class Broken(Observer):
     def request_began(self, record: RequestRecord) -> None:
         raise OSError("the disk is full")
 
-    def bytes_observer(self, record: RequestRecord, headers: Mapping[str, str]) -> ByteObserver:
+    def bytes_observer(self, record: RequestRecord, head: Head) -> ByteObserver:
         raise OSError("the disk is full")
 
     def request_ended(self, record: RequestRecord) -> None:

@@ -234,7 +234,7 @@ def test_names_cannot_forge_lines(tmp_path: Path, up: ScriptedUpstream, log_form
         assert "\x1b[2J" not in log
         assert not any(sign in log for sign in "\r\u2028\u0085")
         if log_format == "json":
-            assert [line["event"] for line in gateway.lines] == ["request", "request"]
+            assert [line["event"] for line in gateway.lines] == ["admin interface", "request", "request"]
             assert not any("forged" in line for line in gateway.lines)
 
 

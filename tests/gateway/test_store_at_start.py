@@ -14,6 +14,7 @@ import httpx2
 from tests.gateway.process import command, environment, started
 from tests.gateway.running import running
 from tests.scripted.server import ScriptedUpstream
+from trilogue.config import state_file
 
 PASSWORD = "fake-canary-pw"
 DEMO = 'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'
@@ -78,14 +79,15 @@ def test_a_url_that_no_server_can_have(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_away(tmp_path: Path, up: ScriptedUpstream) -> None:
-    """The gateway starts, serves what needs no store, and says once that it is away. The password is nowhere."""
+    """The gateway starts, serves what needs no store, and says once what is away. The password is nowhere."""
     config = f"state: postgresql://user:{PASSWORD}@127.0.0.1:9/db\nkeys: [env:TRILOGUE_KEY]\n{DEMO}"
     with running(tmp_path, config, up.url) as gateway:
         body = {"model": "demo", "input": "Hello", "store": False}
         assert gateway.http.post("/v1/responses", json=body).status_code == 200
         log = gateway.log_file.read_text()
     warnings = [json.loads(line) for line in log.splitlines() if '"warning"' in line]
-    assert [line["reason"] for line in warnings] == ["cannot connect to postgresql://127.0.0.1/db: OperationalError"]
+    assert {line["reason"] for line in warnings} == {"cannot connect to postgresql://127.0.0.1/db: OperationalError"}
+    assert len({line["event"] for line in warnings}) == len(warnings)
     assert PASSWORD not in log
 
 
@@ -109,7 +111,7 @@ def test_the_default_file_cannot_be_written(tmp_path: Path) -> None:
 
 def test_the_default_file_is_created_on_first_use(tmp_path: Path, up: ScriptedUpstream) -> None:
     with running(tmp_path, f"keys: [env:TRILOGUE_KEY]\n{DEMO}", up.url) as gateway:
-        file = tmp_path / "trilogue" / "responses.db"
+        file = state_file({"XDG_STATE_HOME": str(tmp_path)}, "responses.db", tmp_path / "trilogue.yaml")
         assert not file.exists()
         gateway.http.post("/v1/responses", json={"model": "demo", "input": "Hello", "store": False})
         assert not file.exists()

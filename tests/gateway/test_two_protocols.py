@@ -1,4 +1,4 @@
-"""A provider with several protocols at one address is asked in the one that takes the request."""
+"""A provider with several protocols, at one address or several, is asked in the one that takes the request."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ providers:
     protocol: openai_responses
     also_speaks: [openai_chat_completions]
     base_url: UPSTREAM/v1
+    accounts: [{key: env:UP_KEY}]
+  apart:
+    protocol: chat
+    base_url: UPSTREAM/v1
+    base_urls: {messages: UPSTREAM}
     accounts: [{key: env:UP_KEY}]
 """
 NEW, OLD = "gpt-5.4", "gpt-4.1"
@@ -72,3 +77,22 @@ def test_what_only_the_own_protocol_can_say_stays_there(both: Gateway, up: Scrip
     assert sent.path == "/v1/chat/completions"
     assert (sent.json["n"], sent.json["reasoning_effort"]) == (2, "none")
     assert "thinking.dropped_tools" in response.headers["trilogue-loss"]
+
+
+@pytest.mark.parametrize(
+    ("client", "path", "header"),
+    [
+        (Protocol.CHAT, "/v1/chat/completions", "authorization"),
+        (Protocol.MESSAGES, "/v1/messages", "x-api-key"),
+        (Protocol.RESPONSES, "/v1/chat/completions", "authorization"),
+    ],
+)
+def test_each_protocol_at_its_own_address(
+    both: Gateway, up: ScriptedUpstream, client: Protocol, path: str, header: str
+) -> None:
+    """The client's own if there is one, with the header that carries keys there and no other."""
+    response = both.http.post(PATHS[client], json=body(client, "apart/text", stream=False))
+    assert response.status_code == 200, response.text
+    sent = up.last()
+    assert sent.path == path
+    assert [name for name in ("authorization", "x-api-key") if sent.header(name)] == [header]

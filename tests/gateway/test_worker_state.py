@@ -15,7 +15,6 @@ from trilogue.gateway.setup.access import owner_of
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import CarriedOver, WorkerState
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool import Decision
 from trilogue.upstream import HttpTransport
 
 BASE: dict[str, Any] = {
@@ -100,16 +99,20 @@ def test_lists_of_models(tmp_path: Path) -> None:
     state.close()
 
 
-def test_recent_decisions(tmp_path: Path) -> None:
-    """They can be looked up after a reload, and running requests of the old configuration still add theirs."""
+def test_recent_requests(tmp_path: Path) -> None:
+    """They can be looked up after a reload, and running requests of the old configuration are still added."""
     state = WorkerState(tmp_path / "pool.db")
-    first = state.take(configured(tmp_path)).decisions
+    first = state.take(configured(tmp_path)).history
     for number in range(3):
-        first.add(Decision(request_id=f"req_{number}", at=0.0, model="m"))
-    assert state.take(configured(tmp_path, aliases={"fast": "p/text"})).decisions is first
-    pool = {"persist": False, "keep_decisions": 2}
-    fewer = state.take(configured(tmp_path, pool=pool)).decisions
-    assert [decision.request_id for decision in fewer.latest()] == ["req_2", "req_1"]
+        first.request_ended(RequestRecord(request_id=f"req_{number}", began_at=0.0, status=200))
+    assert state.take(configured(tmp_path, aliases={"fast": "p/text"})).history is first
+    fewer = state.take(configured(tmp_path, admin={"keep_requests": 2})).history
+    assert [record.request_id for record in fewer] == ["req_2", "req_1"]
+    first.request_ended(RequestRecord(request_id="refused", began_at=0.0, status=401))
+    first.request_ended(RequestRecord(request_id="req_4", began_at=0.0, status=200))
+    assert [record.request_id for record in fewer] == ["req_4", "req_2"]
+    off = state.take(configured(tmp_path, admin={"enabled": False})).history
+    assert (len(off), off.limit) == (0, 0)
     state.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
 import openai
@@ -20,7 +19,6 @@ from trilogue.inprocess.upstream import find_upstream
 from trilogue.presets import PRESETS, Preset
 
 FAKE = "fake-key-for-tests"
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "in-process.md"
 
 
 def test_a_preset_gives_address_protocol_and_key() -> None:
@@ -93,8 +91,10 @@ def test_no_secret_is_in_a_repr() -> None:
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
 def test_presets_have_usable_addresses(preset: Preset) -> None:
     assert preset.urls
-    assert [url for url in preset.urls.values() if url_fault(url)] == []
-    assert bool(preset.variable) is not any("127.0.0.1" in url for url in preset.urls.values())
+    values = {parameter.name: "value" for parameter in preset.parameters}
+    assert [url for url in preset.addresses(values).values() if url_fault(url)] == []
+    assert bool(preset.port) is any("127.0.0.1" in url for url in preset.urls.values())
+    assert preset.port or preset.variable or preset.command
 
 
 @pytest.mark.parametrize("library", clients.LIBRARIES)
@@ -128,10 +128,3 @@ def test_without_an_http_library_the_message_says_what_to_install(monkeypatch: p
 def test_an_unknown_library_is_refused() -> None:
     with pytest.raises(ClientError, match="library must be one of httpx2, httpx"):
         trilogue.http_client("x/m", base_url="http://127.0.0.1:1", protocol="chat", api_key=KEY, library="requests")
-
-
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
-def test_presets_are_documented(preset: Preset) -> None:
-    variable = f"`{preset.variable}`" if preset.variable else ""
-    row = f"| `{preset.name}` | {variable} | {', '.join(protocol.short for protocol in preset.urls)} |"
-    assert row in DOCS.read_text("utf-8")

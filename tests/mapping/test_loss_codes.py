@@ -113,7 +113,7 @@ OF_THE_GATEWAY = frozenset(
     {"compaction.model", "count.estimated", "model.defaulted", "param.refused", "reasoning.unread"}
 )
 """counting tokens, the only model, what an upstream refused before, and the store, are the gateway's: tests/gateway"""
-OF_POLICIES = frozenset({"policy.annotations", "policy.reasoning"})
+OF_POLICIES = frozenset({"policy.annotations", "policy.prefix", "policy.reasoning"})
 """what a policy changes is not a matter of protocols: tests/policies/test_run.py"""
 ELSEWHERE = OF_THE_GATEWAY | OF_POLICIES
 

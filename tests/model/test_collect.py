@@ -7,6 +7,8 @@ import pytest
 from trilogue.errors import InternalError, UpstreamFailure, UpstreamTruncated
 from trilogue.model import (
     Block,
+    BlockStart,
+    BlockStop,
     Citation,
     CitationKind,
     Collector,
@@ -14,6 +16,7 @@ from trilogue.model import (
     Failed,
     Failure,
     FailureKind,
+    Finish,
     HostedCall,
     HostedKind,
     HostedResult,
@@ -94,3 +97,39 @@ def test_delta_of_unknown_block_is_our_bug() -> None:
     """A delta without its block is a bug of the decoder."""
     with pytest.raises(InternalError):
         Collector().feed(Delta(3, "x"))
+
+
+def test_what_is_there_can_be_read_at_any_time() -> None:
+    """The text so far, and each block when it is complete."""
+    collector = Collector()
+    assert (collector.id, collector.blocks, collector.stop, collector.usage) == ("", (), None, None)
+    collector.feed(ResponseStart(protocol=Protocol.CHAT, id="r", model="m", usage=Usage(fresh=3)))
+    collector.feed(BlockStart(0, Text(text="")))
+    assert collector.feed(Delta(0, "Hel")) is None
+    assert (collector.id, collector.blocks, collector.completed) == ("r", (Text(text="Hel"),), ())
+    assert collector.usage == Usage(fresh=3)
+    collector.feed(Delta(0, "lo"))
+    collector.feed(BlockStart(1, ToolCall(id="c", name="f")))
+    collector.feed(Delta(1, '{"a"'))
+    assert collector.feed(BlockStop(0)) == Text(text="Hello")
+    assert collector.blocks == (Text(text="Hello"), ToolCall(id="c", name="f", arguments='{"a"'))
+    assert collector.completed == (Text(text="Hello"),)
+    collector.feed(Delta(1, ":1}"))
+    assert collector.feed(BlockStop(1)) == ToolCall(id="c", name="f", arguments='{"a":1}')
+    with pytest.raises(UpstreamTruncated):
+        collector.response()
+    collector.feed(Finish(stop=Stop(reason=StopReason.TOOL_CALLS), usage=Usage(fresh=3, output=2)))
+    assert collector.stop == Stop(reason=StopReason.TOOL_CALLS)
+    assert collector.usage == Usage(fresh=3, output=2)
+    assert collector.response().blocks == collector.blocks
+
+
+def test_a_failure_leaves_what_was_there() -> None:
+    """What arrived before it can still be read."""
+    failure = Failure(kind=FailureKind.OVERLOADED, message="busy")
+    collector = Collector()
+    collector.feed(ResponseStart(protocol=Protocol.CHAT, id="r", model="m"))
+    collector.feed(BlockStart(0, Text(text="")))
+    collector.feed(Delta(0, "Hel"))
+    collector.feed(Failed(failure))
+    assert (collector.failure, collector.blocks) == (failure, (Text(text="Hel"),))

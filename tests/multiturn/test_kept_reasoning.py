@@ -35,8 +35,8 @@ def returned(up: StrictUpstream) -> tuple[int, int]:
 
 def rows(gw: Gateway) -> int:
     """Return how many pieces of reasoning are on the disk."""
-    file = gw.folder / STATE_FOLDER / "responses.db"
-    if not file.exists():
+    file = next((gw.folder / STATE_FOLDER).glob("responses-*.db"), None)
+    if file is None:
         return 0
     with closing(sqlite3.connect(file)) as database:
         (count,) = database.execute("SELECT count(*) FROM trl_reasoning").fetchone()

@@ -7,11 +7,10 @@ from random import Random
 import pytest
 
 from tests.policies.making import Judging
-from tests.policies.pairs import PAIRS, call, chunks, decoded, said, stream_of
+from tests.policies.pairs import PAIRS, call, chunks, said, stream_of
+from trilogue import StreamTranslator
 from trilogue.model import Block, Protocol
 from trilogue.policies import Ask, Context, Drop, Policy, PolicyRun
-from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
 
 CANARY = "qzxwvj4711"
 
@@ -37,19 +36,21 @@ def leaked(source: Protocol, target: Protocol, rng: Random, policy: Policy) -> b
         call("run", f'{{"x": "{CANARY}"}}', rng),
     ]
     run = PolicyRun([policy])
-    encoder = codec(target).encoder(Reply(source=source, seed="1"))
+    translator = StreamTranslator(source=source, target=target, policies=run)
     out = b""
-    for events in decoded(source, chunks(stream_of(source, blocks, rng, "calls"), rng)):
-        out += encoder.encode(run.feed(events))
+    for piece in chunks(stream_of(source, blocks, rng, "calls"), rng):
+        out += translator.feed(piece)
         # The answer comes late: whatever has arrived until then is queued.
         if run.pending is not None and rng.random() < 0.3:
-            out += encoder.encode(run.resolve(None))
+            out += translator.release(run.resolve(None))
+    out += translator.close()
     while run.pending is not None:
-        out += encoder.encode(run.resolve(None))
+        out += translator.release(run.resolve(None))
     assert run.done
+    assert translator.finish is not None
     assert [record.verdict for record in run.records] == ["drop"] * 3
     assert CANARY not in repr(run.records)
-    return _shows(out) or "SIG" in out.decode()
+    return shows(out) or "SIG" in out.decode()
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
@@ -67,13 +68,11 @@ def test_without_the_hold_it_leaks(source: Protocol, target: Protocol, monkeypat
     data = stream_of(
         source, [said("text", f"say {CANARY}", rng), call("run", f'{{"x": "{CANARY}"}}', rng)], rng, "calls"
     )
-    run = PolicyRun([AskAboutEverything()])
-    encoder = codec(target).encoder(Reply(source=source, seed="1"))
-    out = b"".join([encoder.encode(run.feed(events)) for events in decoded(source, chunks(data, rng))])
-    assert _shows(out)
+    translator = StreamTranslator(source=source, target=target, policies=PolicyRun([AskAboutEverything()]))
+    assert shows(b"".join([translator.feed(piece) for piece in chunks(data, rng)]))
 
 
-def _shows(out: bytes) -> bool:
+def shows(out: bytes) -> bool:
     """Return whether a client gets to see the canary, whole or in pieces."""
     text = out.decode()
     return any([piece in text for piece in (CANARY, CANARY[:3], CANARY[3:6], CANARY[-4:])])

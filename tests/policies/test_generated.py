@@ -13,6 +13,7 @@ from tests.mapping.streams import draw, draw_habits, write
 from tests.policies.pairs import PAIRS, UNSIGNED, Relayed, chunks, collected, decoded
 from tests.policies.test_shipped_pairs import decisions, summary
 from tests.recordings import NO_CASES
+from trilogue import StreamTranslator
 from trilogue.model import Block, BlockStart, Event, Failed, Protocol, Refusal, Text
 from trilogue.policies import (
     PASS,
@@ -29,8 +30,6 @@ from trilogue.policies import (
     phrase_scan,
     text_of,
 )
-from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
 
 SEEDS = 25
 
@@ -93,9 +92,13 @@ def stream(source: Protocol, seed: int) -> bytes:
 
 def encoded(pair: tuple[Protocol, Protocol], data: bytes) -> bytes:
     """Return a stream without policies."""
-    source, target = pair
-    encoder = codec(target).encoder(Reply(source=source, seed="1"))
-    return b"".join([encoder.encode(events) for events in decoded(source, [data])])
+    translator = StreamTranslator(source=pair[0], target=pair[1])
+    return unsealed(translator.feed(data) + translator.close())
+
+
+def unsealed(out: bytes) -> bytes:
+    """Return a stream without sealed values, which are different every time."""
+    return re.sub(rb"trl2\.[\w-]+", b"sealed", out)
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
@@ -104,7 +107,7 @@ def test_policies_that_let_everything_pass_change_no_byte(source: Protocol, targ
     for seed in range(SEEDS):
         data = stream(source, seed)
         relayed = Relayed((source, target), chunks(data, Random(seed)), [Everything()])
-        assert relayed.out == encoded((source, target), data), seed
+        assert unsealed(relayed.out) == encoded((source, target), data), seed
         assert not relayed.run.changed
         flowing = Relayed((source, target), [data], [Nothing()])
         assert not flowing.run.changed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -76,8 +77,8 @@ def test_own_policies(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("qqq", "policy (qqq): there is no such policy; there are approve, block_phrases,"),
         ({}, "policy: use: the name of the policy is missing"),
         ({"use": 5}, "policy: use: the name of the policy is missing"),
-        ("no_such_module:X", "policy (no_such_module:X): cannot be imported: raised ModuleNotFoundError"),
-        ("json:Nothing", "policy (json:Nothing): cannot be imported: raised AttributeError"),
+        ("no_such_module:X", "policy (no_such_module:X): cannot be imported: ModuleNotFoundError: No module named"),
+        ("json:Nothing", "policy (json:Nothing): cannot be imported: AttributeError: module"),
         ("json:loads", "policy (json:loads): is not a Policy class"),
         ({"use": "tools", "alow": []}, "policy (tools): unknown setting alow (did you mean allow?)"),
         ({"use": "tools", "rules": [{"x": 1}]}, "policy (tools): rules[0]: unknown setting x"),
@@ -96,10 +97,29 @@ def test_what_is_wrong(entry: Any, message: str) -> None:
 
 def test_own_policies_that_cannot_be_made(module: str) -> None:
     """An exception in a constructor does not take the gateway down."""
-    with pytest.raises(PolicyError, match="cannot be made: raised RuntimeError"):
+    with pytest.raises(PolicyError, match="cannot be made: RuntimeError: no luck"):
         load_policy(f"{module}:Broken")
     with pytest.raises(PolicyError, match="is not a Policy class"):
         load_policy(f"{module}:NOT_ONE")
+
+
+def test_policies_in_files(tmp_path: Path) -> None:
+    """By the path of a Python file, with the name of the class if there are several."""
+    one, two = tmp_path / "one.py", tmp_path / "two.py"
+    one.write_text("from trilogue.policies import Policy\n\n\nclass Mine(Policy):\n    calls = True\n")
+    two.write_text(one.read_text() + "\n\nclass Other(Mine):\n    pass\n")
+    assert load_policy(str(one)).calls
+    assert type(load_policy(f"{two}:Other")).__name__ == "Other"
+    with pytest.raises(PolicyError, match=r"it must have one policy, .* it has Mine, Other"):
+        load_policy(str(two))
+    with pytest.raises(PolicyError, match="cannot be imported: FileNotFoundError"):
+        load_policy(str(tmp_path / "none.py"))
+    one.write_text("def broken(:\n")
+    with pytest.raises(PolicyError, match="cannot be imported: SyntaxError"):
+        load_policy(str(one))
+    one.write_text("import sys\nsys.exit(3)\n")
+    with pytest.raises(PolicyError, match="cannot be imported: SystemExit"):
+        load_policy(str(one))
 
 
 def test_the_number_of_the_policy_is_in_the_message() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
 from trilogue.model import Usage
-from trilogue.pool import AccountLimits, AccountRequest, AccountSpec, Pool, PoolSettings, Price, ProviderSpec, Scope
+from trilogue.pool import AccountLimits, AccountRequest, AccountSpec, Pool, PoolSettings, ProviderSpec, Scope
 
 
 def test_least_recently_used() -> None:
@@ -38,7 +38,9 @@ def test_highest_balance() -> None:
     """The account with the highest balance is used until another one has more."""
     accounts = (AccountSpec(name="a", balance=10.0), AccountSpec(name="b", balance=12.0))
     settings = PoolSettings(strategy="highest_balance")
-    spec = ProviderSpec(name="p", accounts=accounts, settings=settings, prices={"m*": Price(input=1.0, output=2.0)})
+    spec = ProviderSpec(
+        name="p", accounts=accounts, settings=settings, cost=lambda usage, model: usage.fresh / 1_000_000
+    )
     pool = Pool(spec)
     used = []
     for _ in range(4):

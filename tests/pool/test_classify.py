@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from trilogue.errors import UpstreamConnect, UpstreamFailure, UpstreamProtocolError, UpstreamTimeout, UpstreamTruncated
+from trilogue.errors import (
+    UpstreamConnect,
+    UpstreamCredential,
+    UpstreamFailure,
+    UpstreamProtocolError,
+    UpstreamTimeout,
+    UpstreamTruncated,
+)
 from trilogue.gateway.request.admission import IN_A_CIRCLE
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool import ROWS, Action, RetryRule, Scope, Verdict
@@ -270,7 +277,7 @@ def test_every_row_is_tried() -> None:
     for case in CASES.values():
         failure = failure_in(case)
         reached.add(next((number for number, row in enumerate(ROWS) if row.matches(failure)), None))
-    for error in OURS:
+    for error in (*OURS, NO_KEY):
         reached.add(next(number for number, row in enumerate(ROWS) if row.matches(failure_of(error))))
     missing = [ROWS[number].why for number in range(len(ROWS)) if number not in reached]
     assert missing == []
@@ -283,6 +290,17 @@ OURS = {
     UpstreamTruncated("ended early"): (NEXT, ACCOUNT, "broken_answer"),
     UpstreamProtocolError("not JSON"): (NEXT, ACCOUNT, "broken_answer"),
 }
+
+
+NO_KEY = UpstreamCredential("the command x ended with exit code 1")
+
+
+def test_a_key_that_could_not_be_fetched() -> None:
+    """Only this account is concerned, and the reason is shown with it."""
+    verdict = classify(NO_KEY)
+    assert (verdict.action, verdict.scope, verdict.why) == (COOL, ACCOUNT, "no_credential")
+    assert not verdict.fault
+    assert verdict.text == str(NO_KEY)
 
 
 @pytest.mark.parametrize("error", OURS, ids=lambda error: error.code)

@@ -20,7 +20,7 @@ from tests.pool.making import (
 )
 from trilogue.errors import UpstreamConnect, UpstreamFailure
 from trilogue.model import Failure, FailureKind, Usage
-from trilogue.pool import AccountSpec, AttemptPlan, Pools, ProviderSpec, Recent, RetryBudget, RetryRule, response_key
+from trilogue.pool import AccountSpec, AttemptPlan, Pools, ProviderSpec, RetryBudget, RetryRule, response_key
 
 PLENTY = RetryBudget(ratio=10, floor=1_000)
 
@@ -115,11 +115,11 @@ def test_all_limited_is_a_429_with_the_earliest_time() -> None:
     ending = journey.ending(START + 5)
     assert ending.kind is FailureKind.RATE_LIMIT
     assert ending.retry_after == pytest.approx(20.0)
-    assert ending.message == "all accounts are at their rate limit: slow down"
+    assert ending.message == "all accounts of p are at their rate limit: slow down"
     later = begin(book, number=2)
     assert later.next(START + 10) is None
     assert later.ending(START + 10).retry_after == pytest.approx(15.0)
-    assert later.ending(START + 10).message == "all accounts are at their rate limit"
+    assert later.ending(START + 10).message == "all accounts of p are at their rate limit"
     assert later.decision.outcome == "exhausted"
 
 
@@ -359,17 +359,6 @@ def test_the_record_is_complete_and_has_no_secret() -> None:
     assert plain["considered"][0]["skipped"][0]["why"] == "rate_limited"
     assert (plain["outcome"], plain["took"]) == ("answered", pytest.approx(3.0))
     assert "canary" not in json.dumps(plain)
-
-
-def test_recent_decisions_are_bounded() -> None:
-    """The newest decisions are kept."""
-    book, recent = pools(provider("a")), Recent(3)
-    for number in range(10):
-        recent.add(begin(book, number=number).decision)
-    assert [decision.request_id for decision in recent.latest()] == ["req_9", "req_8", "req_7"]
-    assert recent.find("req_1") is None
-    assert recent.with_limit(3) is recent
-    assert [decision.request_id for decision in recent.with_limit(2).latest()] == ["req_9", "req_8"]
 
 
 def test_the_overview_shows_every_account() -> None:

@@ -20,12 +20,14 @@ from trilogue.probe import LIVE_RULES, ProbeRequest, Received, asks, judge, live
 
 DOC = Path(__file__).resolve().parents[2] / "docs" / "lint.md"
 DEMO = "providers: {demo: {protocol: openai_responses, base_url: 'demo:'}}\n"
+AT_ONCE = "import trilogue.demo.transport as demo\ndemo.DemoTransport.__init__.__kwdefaults__['pace'] = 0.0"
+"""the demo writes as slowly as a model, which takes a minute here"""
 PROTOCOLS = [protocol.short for protocol in Protocol]
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with started(tmp_path_factory.mktemp("demo"), DEMO) as gateway:
+    with started(tmp_path_factory.mktemp("demo"), DEMO, patch=AT_ONCE) as gateway:
         yield gateway.url
 
 
@@ -48,7 +50,8 @@ def test_our_own_gateway_breaks_no_rule(demo: str, protocol: str) -> None:
     assert code == 0, out
     assert " error: " not in out
     assert "text, streamed: 200, " in out
-    assert "bad request: 400 in " in out
+    assert "bad request, plain: 400 in " in out
+    assert "bad request, streamed: 400 in " in out
     assert "L02 note: a wrong key was accepted" in out
 
 
@@ -64,7 +67,8 @@ def test_a_server_with_keys(up: ScriptedUpstream, protocol: str, monkeypatch: py
     """A wrong key is refused, the right one never shows."""
     monkeypatch.setenv("PROBE_KEY", KEY)
     _, out = lint(up.url, protocol, "text", "--key-env", "PROBE_KEY")
-    assert "refused key: 401 in " in out
+    assert "refused key, plain: 401 in " in out
+    assert "refused key, streamed: 401 in " in out
     assert KEY not in out
     keys = {request.header("authorization") or request.header("x-api-key") for request in up.requests}
     assert len(keys) == 2
@@ -102,6 +106,7 @@ def test_faults_of_a_server(up: ScriptedUpstream, model: str, finding: str, monk
         (["--url", "http://127.0.0.1:9", "--model", "m"], "the server cannot be asked"),
         (["--url", "ftp://x", "--model", "m"], "must be an http or https URL"),
         (["--url", "http://127.0.0.1:9"], "--url needs --model"),
+        (["--model", "m"], "--model and --key-env need --url"),
         (["--url", "http://127.0.0.1:9", "--model", "m", "--key-env", "NOT_SET_AT_ALL"], "NOT_SET_AT_ALL is not set"),
     ],
 )
@@ -109,6 +114,26 @@ def test_what_cannot_be_asked(arguments: list[str], message: str) -> None:
     done = run("lint", "--protocol", "chat", *arguments)
     assert done.returncode == 2
     assert message in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "key", "message"),
+    [
+        ("", "text", "another-key", "the server refuses the key (status 401: "),
+        ("", "text", "", "name the variable with its key: --key-env"),
+        ("/elsewhere/v1", "text", KEY, "the server has no /elsewhere/v1/chat/completions, or no such model"),
+        ("", "no-such-model", KEY, "check --url and --model"),
+    ],
+)
+def test_what_every_request_would_fail_with(
+    up: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch, path: str, model: str, key: str, message: str
+) -> None:
+    """One line says so, instead of a finding for each request."""
+    monkeypatch.setenv("PROBE_KEY", key)
+    code, out = lint(f"{up.url}{path}", "chat", model, *(["--key-env", "PROBE_KEY"] if key else []))
+    assert (code, out.count("\n"), len(up.requests)) == (2, 1, 1)
+    assert message in out
+    assert not key or key not in out
 
 
 STREAM_ASK = next(ask for ask in asks(Protocol.CHAT, "m") if ask.name == "text, streamed")
@@ -168,13 +193,13 @@ def test_headers_of_a_stream() -> None:
 
 
 def test_a_buffering_server_over_a_real_connection(up: ScriptedUpstream) -> None:
-    """The whole stream in one write, a second after the headers."""
+    """The first stream comes in one write, a second after the headers."""
     headers = [("content-type", "text/event-stream")]
     body = b"".join([*PIECES, b"data: [DONE]\n\n"])
     for _ in range(5):
         up.say(whole(200, [], b"{}"))
-    for _ in range(8):
-        up.say(stream_head(headers[1:]), 1.2, chunk(body), b"0\r\n\r\n")
+    for seconds in (1.2, *[0.0] * 8):
+        up.say(stream_head(headers[1:]), seconds, chunk(body), b"0\r\n\r\n")
     code, out = lint(up.url, "chat", "m")
     assert code == 1
     assert "L04 error: 9 events arrived within 0 ms, after 1." in out
@@ -191,7 +216,7 @@ def test_the_requests_are_valid(protocol: Protocol) -> None:
 
 def test_each_kind_is_asked_plain_and_streamed() -> None:
     names = [ask.name for ask in asks(Protocol.MESSAGES, "m")]
-    kinds = ("text", "tool call", "parallel calls", "reasoning", "stop sequence")
+    kinds = ("text", "tool call", "parallel calls", "reasoning", "stop sequence", "refused key", "bad request")
     assert all(f"{kind}, {how}" in names for kind in kinds for how in ("plain", "streamed"))
     assert not any("stop" in ask.name for ask in asks(Protocol.RESPONSES, "m"))
     assert isinstance(STREAM_ASK, ProbeRequest)

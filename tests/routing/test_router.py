@@ -4,7 +4,7 @@ import pytest
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.model import Protocol
-from trilogue.routing import NoRoute, Resolution, RoutableProvider, Route, Router, RouteTarget, Upstream
+from trilogue.routing import NoRoute, RoutableProvider, Route, Router, RouteTarget, Upstream
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 
@@ -63,7 +63,9 @@ def router() -> Router:
 )
 def test_order_of_rules(router: Router, model: str, provider: str, upstream: str, matched: str) -> None:
     """The order is prefix, aliases, routes, listed models, vendors; an earlier rule wins."""
-    assert router.resolve(model, CHAT) == Resolution((Upstream(provider, upstream),), matched)
+    found = router.resolve(model, CHAT)
+    assert (found.targets, found.matched) == ((Upstream(provider, upstream),), matched)
+    assert (found.route is not None) is ("route " in matched)
 
 
 def test_several_targets_in_order(router: Router) -> None:

@@ -75,6 +75,7 @@ class Server:
             return
         await asyncio.sleep(0.01 if request.path == "/slow" else 0)
         socket = responder.upgrade(SocketLimits(MAX_BYTES, self.ping_seconds))
+        assert isinstance(socket, WebSocket)
         socket.handler = Echo(socket, self)
         self.sockets.append(socket)
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED, SERVER, pools, provider
 from trilogue.model import Failure, Usage
-from trilogue.pool import AccountLimits, AccountSpec, Pools, Price, ProviderSpec, response_key
+from trilogue.pool import AccountLimits, AccountSpec, Pools, ProviderSpec, response_key
 from trilogue.state import FileStore, StateSync, load_into, write_now
 from trilogue.state.counters import BASE
 from trilogue.state.file import FileSession
@@ -192,7 +192,7 @@ def test_conversations_are_shared(tmp_path: Path) -> None:
 
 def priced() -> Pools:
     accounts = (AccountSpec(name="a", balance=10.0),)
-    return pools(ProviderSpec(name="p", accounts=accounts, prices={"m": Price(input=1.0)}))
+    return pools(ProviderSpec(name="p", accounts=accounts, cost=lambda usage, model: usage.fresh / 1_000_000))
 
 
 def spend(keeper: StateSync, now: float) -> None:
@@ -259,16 +259,18 @@ def test_a_reload_keeps_what_is_known(tmp_path: Path) -> None:
 
 def test_requests_that_outlive_a_reload_are_counted(tmp_path: Path) -> None:
     """They count against the limits of their account until they end, and then their cost is subtracted."""
-    price = {"*": Price(output=1_000_000.0)}
     limited = AccountSpec(name="a", limits=AccountLimits(concurrency=2), balance=10)
+    spec = ProviderSpec(name="p", accounts=(limited,), cost=lambda usage, _: usage.output)
     keeper = StateSync(
-        pools(ProviderSpec(name="p", accounts=(limited,), prices=price)), FileStore(tmp_path / "pool.db"), START
+        pools(spec),
+        FileStore(tmp_path / "pool.db"),
+        START,
     )
     running = []
     for number in range(2):
         running.append(keeper.pools.begin(START, f"r{number}", [("p", "m")]))
         assert running[-1].next(START) is not None
-        keeper.replace(pools(ProviderSpec(name="p", accounts=(limited,), prices=price)), START)
+        keeper.replace(pools(spec), START)
     assert line(keeper) == {"in_flight": 2, "requests": 0, "balance": 10}
     assert keeper.pools.begin(START, "r3", [("p", "m")]).next(START) is None
     running[0].finished(START + 0.1, Usage(output=3))

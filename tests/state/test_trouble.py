@@ -131,9 +131,9 @@ def test_a_lock_that_is_never_released(file: str, tmp_path: Path) -> None:
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     assert attempt(keeper, START + 1.1, None) == "b"
     check_within(time.perf_counter() - began, 3.0)
-    until(lambda: keeper._writer.failing)
+    until(lambda: keeper.health.failing and keeper.health.waiting > 0)
     os.close(lock)
-    until(lambda: not keeper._writer.failing)
+    until(lambda: not keeper.health.failing)
     assert attempt(keeper, START + 3, RATE_LIMITED) is not None
     keeper.close(START + 3)
     fresh = book()

@@ -16,7 +16,8 @@ from trilogue.translate.exchange import Exchange
 from trilogue.translate.reasoning.kept import KeptBlock, KeptReasoning, decode_kept
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.requests import RequestOptions, translate_request_with
-from trilogue.translate.responses import StreamTranslator, translate_response
+from trilogue.translate.responses import translate_response
+from trilogue.translate.streams import StreamTranslator
 
 Json = dict[str, Any]
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES

@@ -16,7 +16,7 @@ from trilogue.protocols.responses import encode_stream
 from trilogue.protocols.stream.decoder import PIECE
 from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser
-from trilogue.translate import responses
+from trilogue.translate import streams
 
 MOST = 2000
 PAIRS = [(source, target) for source in Protocol for target in Protocol if source is not target]
@@ -39,7 +39,7 @@ def chat(**delta: Any) -> bytes:
 
 @pytest.fixture
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "MOST_TEXT", MOST)
+    monkeypatch.setattr(streams, "MOST_TEXT", MOST)
     monkeypatch.setattr(pass_through, "MOST_TEXT", MOST)
 
 

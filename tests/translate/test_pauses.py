@@ -12,7 +12,8 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.messages.pause import PAUSES
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.requests import translate_request
-from trilogue.translate.responses import StreamTranslator, collect_stream, translate_response
+from trilogue.translate.responses import collect_stream, translate_response
+from trilogue.translate.streams import StreamTranslator
 
 Json = dict[str, Any]
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES

@@ -8,7 +8,8 @@ from trilogue.capture.credentials import shown_headers, shown_url
 from trilogue.capture.folder import CaptureFolder
 from trilogue.capture.format import FORMAT, SUFFIX, VERSION, CaptureError, CaptureHead, CapturePhase, End, Line, Plan
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged, is_capture, read_capture
-from trilogue.capture.replay import Change, Replayed, ReplayStep, replay
+from trilogue.capture.replay import Replayed, ReplayStep, replay
+from trilogue.capture.requests import Change
 from trilogue.capture.writer import CaptureWriter, Sent
 
 __all__ = [

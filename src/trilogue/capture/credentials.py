@@ -59,8 +59,15 @@ _KEY = re.compile(
 )
 """texts that look like a key, wherever they are: vendors repeat keys in their error messages"""
 
+_CREDENTIAL_HEADERS = re.compile(r"authorization|cookie|api-?key|token|secret|password")
+"""headers whose values are masked wherever else they occur, by a part of their names"""
+_SHORTEST_SECRET = 8
+"""shorter values occur in ordinary text"""
+
 _FIELDS = (b'"authorization"', b'"authorization_token"', b'"api_key"', b'"headers"')
-_PREFIXES = (b"sk-", b"pk-", b"rk-", b"gsk-", b"xai-", b"AIza", b"ghp_", b"gho_", b"Bearer ", b"Basic ")
+_NAMED = (b"Bearer", b"Basic")
+_KEY_MARKS = (b"sk-", b"pk-", b"rk-", b"xai-", b"AIza", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", *_NAMED)
+"""what every text has that looks like a key: finding them is much faster than trying the pattern at every place"""
 _BEGUN = re.compile(
     rb'"(?:authorization|authorization_token|api_key)"\s*:?\s*(?:"(?:[^"\\]|\\.)*\\?)?\Z'
     rb'|"headers"\s*:?\s*(?:\{[^{}]*)?\Z'
@@ -69,6 +76,9 @@ _BEGUN = re.compile(
 )
 """a credential that the end of the data cuts off"""
 _MOST_HELD = 16 * 1024
+_MARK_BEGINNINGS = tuple({mark[:size] for mark in (*_FIELDS, *_KEY_MARKS) for size in range(1, len(mark))}) + _NAMED
+_SLICE = 64 * 1024
+"""how much of a body is searched at once: nothing else runs in the process meanwhile"""
 
 
 def shown_headers(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -90,15 +100,23 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))
 
 
+def secrets_in(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the credentials in headers, without their scheme."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    values = [value for name, value in pairs if _CREDENTIAL_HEADERS.search(name.lower())]
+    return tuple(value.rpartition(" ")[2] for value in values)
+
+
 def mask_keys(data: bytes) -> bytes:
     """Return bytes in which everything that looks like a key is `***`."""
-    return _KEY.sub(_MASK, data)
+    return _KEY.sub(_MASK, data) if any([mark in data for mark in _KEY_MARKS]) else data
 
 
 def without_credentials(body: bytes) -> bytes:
     """Return a JSON body, or a piece of a stream, with `***` in fields that hold credentials and for keys."""
-    body = _SECRET_TEXT.sub(rb'\1"***"', body)
-    return mask_keys(_HEADERS.sub(_masked_headers, body))
+    if any([field in body for field in _FIELDS]):
+        body = _HEADERS.sub(_masked_headers, _SECRET_TEXT.sub(rb'\1"***"', body))
+    return mask_keys(body)
 
 
 def _masked_headers(found: re.Match[bytes]) -> bytes:
@@ -108,21 +126,27 @@ def _masked_headers(found: re.Match[bytes]) -> bytes:
 
 
 class CredentialFilter:
-    """Masks credentials in a body that arrives in pieces, also one that is cut between two pieces."""
+    """Masks credentials in a body that arrives in pieces, also one that is cut between two pieces.
 
-    def __init__(self) -> None:
+    `secrets`: known credentials, which need not look like one.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = [one.encode("utf-8", "replace") for one in secrets if len(one) >= _SHORTEST_SECRET]
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
         """Return the next piece, without credentials. The beginning of one is held back until its end is there."""
-        data = self._held + data
-        begun = _BEGUN.search(data, max(0, len(data) - _MOST_HELD))
-        if begun:
-            self._held = data[begun.start() :]
-            return without_credentials(data[: begun.start()])
-        # No credential is cut off, so those that are complete can be masked; the last bytes may begin another one.
-        data = without_credentials(data)
-        end = len(data) - _mark_bytes(data)
+        data = self._without_secrets(self._held + data)
+        begun = _begun(data)
+        if begun is None:
+            # No credential is cut off, so those that are complete can be masked; the last bytes may begin another one.
+            data = without_credentials(data)
+        end = len(data) - self._beginning(data)
+        if begun is not None:
+            end = min(end, begun.start())
+            self._held = data[end:]
+            return without_credentials(data[:end])
         self._held = data[end:]
         return data[:end]
 
@@ -132,8 +156,33 @@ class CredentialFilter:
         # A credential that the end of the data cuts off is still one.
         return _BEGUN.sub(_MASK, without_credentials(rest))
 
+    def whole(self, body: bytes) -> bytes:
+        """Return a whole body without credentials. It is searched in slices, between which other threads can run."""
+        pieces, start = [], 0
+        while start < len(body):
+            # After a quote, so that no word is cut: the second half of one could look like a key.
+            end = body.rfind(b'"', start, start + _SLICE) + 1 or start + _SLICE
+            pieces.append(self.feed(body[start:end]))
+            start = end
+        return b"".join(pieces) + self.close()
 
-def _mark_bytes(data: bytes) -> int:
-    """Return how many bytes at the end could be the beginning of a mark that a credential follows."""
-    sizes = [size for mark in (*_FIELDS, *_PREFIXES) for size in range(1, len(mark)) if data.endswith(mark[:size])]
-    return max(sizes, default=0)
+    def _without_secrets(self, data: bytes) -> bytes:
+        for secret in self._secrets:
+            data = data.replace(secret, _MASK)
+        return data
+
+    def _beginning(self, data: bytes) -> int:
+        """Return how many bytes at the end could be the beginning of a credential, or of a mark before one."""
+        may_begin = data.endswith(_MARK_BEGINNINGS)
+        sizes = [len(mark) for mark in _MARK_BEGINNINGS if data.endswith(mark)] if may_begin else []
+        for secret in self._secrets:
+            sizes += [size for size in range(1, len(secret)) if data.endswith(secret[:size])]
+        return max(sizes, default=0)
+
+
+def _begun(data: bytes) -> re.Match[bytes] | None:
+    """Return the credential that the end of the data cuts off, or None."""
+    tail = data[-_MOST_HELD:]
+    if not any([mark in tail for mark in (*_FIELDS, *_KEY_MARKS)]):
+        return None
+    return _BEGUN.search(data, max(0, len(data) - _MOST_HELD))

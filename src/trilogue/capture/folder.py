@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from trilogue.capture.format import SUFFIX
+from trilogue.posix import fcntl
 
 MOST_FILES = 100
 MOST_BYTES = 256 * 1024 * 1024
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST_NAME = 100
+_PART = ".part"
+_ABANDONED_SECONDS = 600.0
+"""age of a part whose process must have been killed"""
 
 
 class CaptureFolder:
@@ -35,25 +42,34 @@ class CaptureFolder:
     def write(self, name: str, data: bytes) -> Path | None:
         """Write one capture and return its path, or None if it had to be dropped. Removes the oldest if need be.
 
-        The file appears under its name when it is complete, so that a reader never sees half of it.
+        The file appears under its name when it is complete, so that a reader never sees half of it. Processes that
+        share the folder write one after the other, so that they keep to its limits together.
         """
         if len(data) > self.most_bytes:
             self._drop("it is larger than the folder may be")
             return None
         path = self.folder / (file_name(name) + SUFFIX)
-        part = path.with_suffix(".part")
+        part = path.with_suffix(_PART)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._make_room(len(data))
-            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(data)
-            part.replace(path)
+            with _locked(self.folder):
+                self._make_room(len(data))
+                with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                    file.write(data)
+                part.replace(path)
         except OSError as error:
             _remove(part)
             self._drop(error.strerror or type(error).__name__)
             return None
         self.written += 1
         return path
+
+    def read(self, name: str) -> bytes | None:
+        """Return the capture of this name, or None if there is none."""
+        try:
+            return (self.folder / (file_name(name) + SUFFIX)).read_bytes()
+        except OSError:
+            return None
 
     def files(self) -> list[Path]:
         """Return the captures in the folder, the oldest first."""
@@ -66,6 +82,9 @@ class CaptureFolder:
         return [path for _, path in sorted(found)]
 
     def _make_room(self, size: int) -> None:
+        for part in self.folder.glob(f"*{_PART}"):
+            if time.time() - _modified(part) > _ABANDONED_SECONDS:
+                _remove(part)
         files = self.files()
         sizes = {path: _size(path) for path in files}
         total = sum(sizes.values())
@@ -83,6 +102,24 @@ class CaptureFolder:
 def file_name(name: str) -> str:
     """Return a safe file name for a request id, which may come from the client."""
     return _UNSAFE.sub("_", name)[:_LONGEST_NAME].lstrip(".") or "capture"
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process writes to the folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return time.time()
 
 
 def _size(path: Path) -> int:

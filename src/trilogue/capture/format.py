@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from trilogue.errors import TrilogueError
 from trilogue.model import Json, Loss, Protocol
+from trilogue.translate.learning.remedies import Remedy
 
 FORMAT = "trilogue-capture"
 VERSION = 1
@@ -72,6 +73,9 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """why there is no response, or why it ended early"""
     plan: Json = None
     """provider_request: what the translation depends on, see `Plan`"""
+    input: str = ""
+    """provider_request: the request that was translated, if it is not the client's body: with stored history, without
+    earlier reasoning"""
 
     def body(self) -> bytes:
         """Return the bytes of this line."""
@@ -81,17 +85,35 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the translation of one attempt depends on, so that it can be repeated without the gateway.
 
-    `profile`: the fields of the model's profile that are not defaults. `fitted`: a request that stays in its protocol
-    was fitted to that profile. `losses`: what the request lost.
+    `profile`: the fields of the model's profile that are not defaults. `fit`: the same for the profile that a request
+    was adjusted to that stays in its protocol; None if it was not. `losses`: what the request lost; `outside`: those of
+    them that do not come from the translation, such as a model that was filled in.
     """
 
     provider: str = ""
     account: str = ""
     model: str = ""
     profile: dict[str, Json] = field(default_factory=dict)
-    fitted: bool = False
+    fit: dict[str, Json] | None = None
     repair: bool = False
     losses: tuple[Loss, ...] = ()
+    outside: tuple[Loss, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    """what the model has refused before, and what it is sent instead"""
+    recalled: bool = False
+    """reasoning that the client has not sent back was put back from the gateway's store"""
+    echo: dict[str, Json] = field(default_factory=dict)
+    """what the response repeats of the request although the upstream was not sent it: references to stored responses"""
+    stored: bool = False
+    """the gateway stores the response, which says so"""
+    changed: bool = False
+    """policies have changed the request; the response repeats what the client sent"""
+    judged: bool = False
+    """policies have judged the response"""
+    continues: bool = False
+    """continues the response of the attempt before, which the upstream has paused"""
+    summary: bool = False
+    """the model writes a summary for a compaction, from which the gateway makes the client's response"""
 
 
 class End(Struct, frozen=True, kw_only=True):

@@ -7,12 +7,13 @@ from typing import Protocol as Interface
 
 from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture
-from trilogue.capture.replay import Change, ReplayStep, target_of
+from trilogue.capture.replay import ReplayStep, last_request
+from trilogue.capture.requests import Change, retranslate
 from trilogue.compare import ComparedDocument, Kind, compare_documents, is_stream
 from trilogue.jsontext.text import dump, parse_upstream
 from trilogue.model import Json, Protocol
-from trilogue.translate.requests import translate_request
-from trilogue.translate.responses import StreamTranslator, translate_response
+from trilogue.translate.responses import translate_response
+from trilogue.translate.streams import StreamTranslator
 
 NAME = "live response"
 
@@ -34,19 +35,19 @@ def compare_live(
 ) -> ReplayStep:
     """Send the request of the last attempt again with `send`, and compare what the client would get.
 
+    A response that was paused is not continued.
+
     Raises `CaptureError` if the capture has no request that was sent, and `TrilogueError` if it cannot be translated.
     """
     inbound = capture.inbound
     if inbound is None or inbound.protocol is None or not capture.attempts:
         raise CaptureError("the capture has no request that was sent to an upstream")
-    last = capture.attempts[-1]
-    target = target_of(last, change)
-    up = translate_request(inbound.body, source=inbound.protocol, target=target, repair=last.plan.repair)
-    received = send(target.protocol, up.body)
+    up = retranslate(inbound, last_request(capture), change)
+    client, upstream = inbound.protocol, up.target.protocol
+    received = send(upstream, up.body)
     if received.error or received.status != 200:
         return ReplayStep(name=NAME, skipped=received.error or f"the server responded with status {received.status}")
-    client, upstream = inbound.protocol, target.protocol
-    if client is upstream:
+    if up.exchange is None:
         now = received.body
     elif is_stream(received.body):
         translator = StreamTranslator(source=upstream, target=client, exchange=up.exchange)

@@ -38,6 +38,8 @@ class CapturedAttempt(Struct, kw_only=True):
 
     request: Exchanged
     plan: Plan
+    input: bytes = b""
+    """the request that was translated; empty if it is the client's body"""
     response: Exchanged = field(default_factory=Exchanged)
 
 
@@ -120,7 +122,8 @@ def _add_attempt(capture: Capture, line: Line, number: int) -> None:
         raise CaptureError(f"line {number}: attempt {line.attempt} follows attempt {len(capture.attempts)}")
     request = Exchanged()
     _extend(request, line)
-    capture.attempts.append(CapturedAttempt(request=request, plan=_converted(line.plan or {}, Plan, number)))
+    plan = _converted(line.plan or {}, Plan, number)
+    capture.attempts.append(CapturedAttempt(request=request, plan=plan, input=line.input.encode("utf-8", "replace")))
 
 
 def _add_upstream(capture: Capture, line: Line, number: int) -> None:

@@ -68,6 +68,8 @@ _STRUCTURE = frozenset(
     }
 )
 """fields whose texts are names of the protocol, or ids"""
+_WORDS = {"summary": frozenset({"auto", "concise", "detailed", "none"})}
+"""fields that hold a text in one place and a setting in another, and the values of the setting"""
 _SCHEMA_FIELDS = frozenset({"type", "required", "$ref", "format"})
 _SCHEMAS = frozenset({"parameters", "input_schema", "schema"})
 _FREE_OBJECTS = frozenset({"input", "metadata"})
@@ -120,7 +122,7 @@ class Redaction:
         return value
 
     def _text(self, name: str, value: str, index: Json) -> str:
-        if name in _STRUCTURE and _IDENTIFIER.fullmatch(value):
+        if (name in _STRUCTURE and _IDENTIFIER.fullmatch(value)) or value in _WORDS.get(name, ()):
             return value
         if name in _JSON_TEXTS:
             return self._json_text(value, index)

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from trilogue.cli.state_files import pool_file
-from trilogue.config import ConfigError, Vault, find, load, state_directory
+from trilogue.config import ConfigError, Vault, find, load, state_directory, with_dotenv
 from trilogue.pool import Account, Pool, Pools
 from trilogue.state import FileStore, load_into, write_now
 
@@ -35,7 +35,7 @@ def _or_that_of_the_group(context: click.Context, _: click.Parameter, value: str
     return given
 
 
-_CONFIG = click.option(
+CONFIG = click.option(
     "--config",
     "path",
     metavar="FILE",
@@ -46,7 +46,7 @@ _CONFIG = click.option(
 
 
 @click.group(invoke_without_command=True)
-@_CONFIG
+@CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per account.")
 @click.pass_context
 def accounts(context: click.Context, path: str | None, as_json: bool) -> None:
@@ -67,7 +67,7 @@ def accounts(context: click.Context, path: str | None, as_json: bool) -> None:
 
 @accounts.command()
 @click.argument("name")
-@_CONFIG
+@CONFIG
 def enable(path: str | None, name: str) -> None:
     """Put an account (NAME or PROVIDER/NAME) back into use."""
     _change(path, name, lambda pools, one, _: pools.enable(one), "is enabled")
@@ -75,7 +75,7 @@ def enable(path: str | None, name: str) -> None:
 
 @accounts.command()
 @click.argument("name")
-@_CONFIG
+@CONFIG
 def disable(path: str | None, name: str) -> None:
     """Take an account out of use until it is enabled again."""
     _change(path, name, lambda pools, one, now: pools.disable(one, now), "is disabled")
@@ -83,7 +83,7 @@ def disable(path: str | None, name: str) -> None:
 
 @accounts.command()
 @click.argument("name")
-@_CONFIG
+@CONFIG
 def reset(path: str | None, name: str) -> None:
     """End every cooldown of an account, clear its failures and enable it."""
     _change(path, name, lambda pools, one, _: pools.reset(one), "is reset")
@@ -92,7 +92,7 @@ def reset(path: str | None, name: str) -> None:
 @accounts.command()
 @click.argument("name")
 @click.argument("amount", type=float)
-@_CONFIG
+@CONFIG
 def balance(path: str | None, name: str, amount: float) -> None:
     """Set what an account may still spend."""
     if not math.isfinite(amount):
@@ -125,8 +125,12 @@ def remove(name: str) -> None:
 
 def table(lines: Iterable[dict[str, Any]], now: float) -> str:
     """Return the accounts as a table for a terminal."""
-    rows = [_COLUMNS, *(_row(line, now) for line in lines)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    return aligned([_COLUMNS, *(_row(line, now) for line in lines)])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as a table for a terminal. All rows have the same number of cells."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
@@ -175,7 +179,7 @@ def _load_pools(path: str | None, now: float) -> Pools:
     """Return the configured accounts with their state from the state file. Raises UsageError."""
     file = find(Path(path) if path else None)
     try:
-        config = load(file, os.environ, secrets=False)
+        config = load(file, with_dotenv(os.environ, file), secrets=False)
     except ConfigError as error:
         raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
     if not config.pool.persist:

@@ -21,26 +21,44 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 OWN_OPTIONS = ("-h", "--help", "--version")
 COMMANDS = {
     "serve": ("trilogue.cli.serve", "Run the gateway: every client, every upstream, one server."),
+    "launch": ("trilogue.cli.launch", "Start Claude Code, Codex or another client with a gateway for it alone."),
     "accounts": ("trilogue.cli.accounts", "Show accounts and their state; enable, disable, reset or add them."),
+    "keys": ("trilogue.cli.keys", "Make, list, rotate and revoke client keys."),
+    "explain": ("trilogue.cli.explain", "Show what happened to a request: route, attempts, losses, times, cost."),
     "state": ("trilogue.cli.state", "Show, prune, export or delete stored responses and conversations."),
+    "usage": ("trilogue.cli.usage", "Show what was used and what it has cost, by key, model, account and time."),
     "check": ("trilogue.cli.check", "Check a configuration file, or print its JSON Schema."),
+    "presets": ("trilogue.cli.presets", "List the vendors and servers that need no address in a configuration."),
     "import": ("trilogue.cli.importing", "Turn a file of LiteLLM, claude-code-router or Bifrost into a configuration."),
     "models": ("trilogue.cli.models", "Show what a model accepts, with sources, and what is sent instead."),
     "convert": ("trilogue.cli.convert", "Translate a request, a response or a stream to another protocol."),
     "collect": ("trilogue.cli.convert", "Assemble a recorded stream into the complete response."),
     "lint": ("trilogue.cli.lint", "Report every violated protocol rule in a stream or body."),
     "diff": ("trilogue.cli.diff", "Compare two bodies, streams or captures by meaning, in any two protocols."),
+    "capture": ("trilogue.cli.capture", "Capture the next requests of a running gateway, each in a file."),
     "replay": ("trilogue.cli.replay", "Translate captured requests again, and compare with what was captured."),
     "losses": ("trilogue.cli.convert", "List what a translation can lose."),
 }
 """module of each command, and its line in the overview"""
 
 
+def _config_after_command(args: list[str]) -> list[str]:
+    """Return the arguments with `--config FILE` behind the command that it stands before, if it does."""
+    taken = 2 if args[:1] == ["--config"] else 1 if args and args[0].startswith("--config=") else 0
+    if taken and args[taken : taken + 1] and args[taken] in COMMANDS:
+        return [args[taken], *args[:taken], *args[taken + 1 :]]
+    return args
+
+
 class Commands(click.Group):
     """A group that imports each command only when it is used."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Run `serve` if no command is given: `trilogue --port 8080` starts the gateway."""
+        """Run `serve` if no command is given: `trilogue --port 8080` starts the gateway.
+
+        `--config FILE` may come before the command too.
+        """
+        args = _config_after_command(args)
         if not args or (args[0].startswith("-") and args[0] not in OWN_OPTIONS):
             args = ["serve", *args]
         return super().parse_args(ctx, args)

@@ -11,18 +11,23 @@ from pathlib import Path
 import click
 
 from trilogue.cli.files import counted
-from trilogue.cli.stored import default_file, unwritable
+from trilogue.cli.local_admin import key_file, wants_generated_key
+from trilogue.cli.local_servers import find_local_servers
 from trilogue.config import (
     Config,
     ConfigError,
     ProviderSettings,
     StateSettings,
+    TracingSettings,
     find,
     load,
     reason_not_to_start,
     warnings,
+    with_dotenv,
 )
 from trilogue.config.schema import json_schema
+from trilogue.config.tracing import ENDPOINT_VARIABLES, TRACES_PATH
+from trilogue.gateway.setup.at_start import default_store, unwritable
 from trilogue.gateway.setup.response_store import place_of
 from trilogue.state.responses import database_of
 
@@ -31,8 +36,9 @@ PROBLEMS = 2
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--config", "given", type=click.Path(path_type=Path), metavar="FILE", help="The same as FILE.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the file instead.")
-def check(file: Path | None, schema: bool) -> None:
+def check(file: Path | None, given: Path | None, schema: bool) -> None:
     """Check a configuration file and show what it would serve.
 
     Without FILE it checks ./trilogue.yaml, then the one in the user's config folder, and otherwise shows what is
@@ -47,35 +53,41 @@ def check(file: Path | None, schema: bool) -> None:
     if schema:
         click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
         return
+    file = file or given
     path = find(file)
     try:
-        config = load(path, os.environ)
+        environ = with_dotenv(os.environ, path)
+        servers = find_local_servers(environ, without=[Config().server.port]) if path is None else []
+        config = load(path, environ, servers={server.name: (server.preset, server.url) for server in servers})
     except ConfigError as error:
         if file is None and path:
             click.echo(f"{path} cannot be used:", err=True)
         click.echo(str(error))
         sys.exit(PROBLEMS)
-    reason = reason_not_to_start(config)
+    reason = reason_not_to_start(config, os.environ)
     if reason:
         click.echo(reason)
         sys.exit(PROBLEMS)
     click.echo(f"{path} is valid" if path else "no configuration file: this is what is served without one")
-    for line in summary(config):
+    for line in summary(config, path):
         click.echo(line)
     for where, text in warnings(config):
         click.echo(f"warning: {where}: {text}", err=True)
-    for line in store_warnings(config.state):
+    for line in store_warnings(config.state, path):
         click.echo(f"warning: {line}", err=True)
 
 
-def summary(config: Config) -> Iterator[str]:
-    """Yield lines that say what would be served, without any secret."""
+def summary(config: Config, file: Path | None) -> Iterator[str]:
+    """Yield lines that say what would be served, without any secret. `file`: the configuration file."""
     yield f"listens on {config.server.host}:{config.server.port}, {counted(config.server.workers, 'worker')}"
     names = ", ".join(key.name for key in config.keys)
     yield f"client keys: {names}" if names else "client keys: none, so only programs on this machine can connect"
-    if config.admin.key is not None:
-        yield f"admin interface: {config.admin.host}:{config.admin.port}"
-    yield f"stored responses: {_store_line(config.state)}"
+    if config.admin.enabled and (config.admin.key is not None or wants_generated_key(config)):
+        generated = "" if config.admin.key is not None else f", key in {key_file()}"
+        yield f"admin interface: {config.admin.host}:{config.admin.port}{generated}"
+    if config.tracing.wanted(os.environ):
+        yield f"traces: {_tracing_line(config.tracing)}"
+    yield f"stored responses: {_store_line(config.state, file)}"
     yield "providers:"
     for name, provider in config.providers.items():
         yield f"  {name}: {_provider_line(provider)}"
@@ -85,18 +97,27 @@ def summary(config: Config) -> Iterator[str]:
         for number, route in enumerate(config.routes, 1)
     ]
     yield from _section("routes", routes)
+    yield from _section("policies", [f"{name}: {one['use']}" for name, one in config.policies.items()])
     yield f"other models: {config.default_provider or 'by the prefix of their vendor, else an error'}"
 
 
-def _store_line(settings: StateSettings) -> str:
+def _store_line(settings: StateSettings, file: Path | None) -> str:
     if not settings.kept:
         return "none"
-    return f"{database_of(place_of(settings, default_file())).name}, for {settings.days:g} days"
+    return f"{database_of(place_of(settings, default_store(file))).name}, for {settings.days:g} days"
 
 
-def store_warnings(settings: StateSettings) -> Iterator[str]:
+def _tracing_line(settings: TracingSettings) -> str:
+    # Not the value of a variable: it may contain a password.
+    named = [name for name in ENDPOINT_VARIABLES if os.environ.get(name)]
+    where = settings.url or (f"to the address in {named[0]}" if named else f"http://localhost:4318{TRACES_PATH}")
+    ratio = "" if settings.sample_ratio is None else f", {settings.sample_ratio:.4g} of those that begin here"
+    return f"{where}{ratio}, {'with' if settings.content else 'without'} messages"
+
+
+def store_warnings(settings: StateSettings, file: Path | None) -> Iterator[str]:
     """Yield why the file for stored responses cannot be written, if it cannot."""
-    where = place_of(settings, default_file())
+    where = place_of(settings, default_store(file))
     reason = unwritable(Path(where)) if settings.kept and where.startswith("/") else ""
     if reason:
         yield f"state: responses cannot be stored in {where}: {reason}"
@@ -105,10 +126,19 @@ def store_warnings(settings: StateSettings) -> Iterator[str]:
 def _provider_line(provider: ProviderSettings) -> str:
     if provider.is_demo:
         return "the built-in demo model"
+    if provider.absence:
+        return f"left out: {provider.absence}"
     names = ", ".join(account.name for account in provider.accounts)
     accounts = f"{counted(len(provider.accounts), 'account')} ({names})" if names else "no account"
     models = f", {counted(len(provider.models), 'model')} listed" if provider.models else ""
-    return f"{' and '.join(one.value for one in provider.protocols)} at {provider.base_url}, {accounts}{models}"
+    return f"{', '.join(_addresses(provider))}, {accounts}{models}"
+
+
+def _addresses(provider: ProviderSettings) -> Iterator[str]:
+    """Yield each address with the protocols that are spoken there."""
+    for url in dict.fromkeys(map(provider.url_for, provider.protocols)):
+        spoken = " and ".join(one.value for one in provider.protocols if provider.url_for(one) == url)
+        yield f"{spoken} at {url}"
 
 
 def _section(title: str, lines: list[str]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from trilogue import LOSSES, Protocol, collect_stream, dump
 from trilogue.cli.conversion import FAILED_STREAM, KINDS, Conversion, refuse_other_stream, run_conversion
 from trilogue.cli.files import PROTOCOL, misuse, read
 from trilogue.model import Severity
+from trilogue.model.loss_advice import ADVICE
 
 
 class ConvertOptions(TypedDict):
@@ -112,5 +113,8 @@ def losses_text() -> str:
 
 def losses_table() -> str:
     """Return the list as a Markdown table for docs/losses.md."""
-    rows = [f"| `{code}` | {rule.severity} | {rule.when} | {rule.instead} |" for code, rule in LOSSES.items()]
-    return "\n".join(["| code | severity | when | instead |", "|---|---|---|---|", *rows])
+    rows = [
+        f"| `{code}` | {rule.severity} | {rule.when} | {rule.instead} | {ADVICE[code]} |"
+        for code, rule in LOSSES.items()
+    ]
+    return "\n".join(["| code | severity | when | instead | advice |", "|---|---|---|---|---|", *rows])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TypedDict, Unpack
+from typing import NamedTuple, TypedDict, Unpack
 
 import click
 
@@ -73,6 +73,14 @@ def _document(path: str, data: bytes, protocol: Protocol | None, kind: Kind | No
         return read_document(data, protocol=protocol, kind=kind)
 
 
+class _Phase(NamedTuple):
+    """The body of one phase of a capture."""
+
+    kind: Kind
+    protocol: Protocol | None
+    body: bytes
+
+
 def _of_captures(a: Capture, b: Capture) -> list[Difference]:
     """Return the differences of each phase that both captures have; the last attempt of each counts."""
     a_phases, b_phases = _phases(a), _phases(b)
@@ -82,33 +90,39 @@ def _of_captures(a: Capture, b: Capture) -> list[Difference]:
         if left is None or right is None:
             found.append(Difference(name, _presence(left), _presence(right)))
             continue
-        found += [Difference(f"{name}.{one.path}", one.a, one.b) for one in compare_documents(left, right)]
+        found += [
+            Difference(f"{name}.{one.path}" if one.path else name, one.a, one.b) for one in _compared(left, right)
+        ]
     return found
 
 
-def _presence(document: ComparedDocument | None) -> Json:
-    return "(absent)" if document is None else f"a {document.kind.value}"
+def _compared(a: _Phase, b: _Phase) -> list[Difference]:
+    """Return the differences of two bodies, by meaning if both have one: an upstream may respond with anything."""
+    if (a.protocol, a.body) == (b.protocol, b.body):
+        return []
+    try:
+        left, right = (read_document(one.body, protocol=one.protocol, kind=one.kind) for one in (a, b))
+        return compare_documents(left, right)
+    except TrilogueError:
+        return [Difference("", a.body.decode("utf-8", "replace"), b.body.decode("utf-8", "replace"))]
 
 
-def _phases(capture: Capture) -> dict[str, ComparedDocument]:
-    found: dict[str, tuple[Kind | None, Protocol | None, bytes]] = {}
+def _presence(phase: _Phase | None) -> Json:
+    return "(absent)" if phase is None else f"a {phase.kind.value}"
+
+
+def _phases(capture: Capture) -> dict[str, _Phase]:
+    found: dict[str, _Phase] = {}
     client = capture.inbound.protocol if capture.inbound is not None else None
     if capture.inbound is not None:
-        found["inbound_request"] = (Kind.REQUEST, client, capture.inbound.body)
+        found["inbound_request"] = _Phase(Kind.REQUEST, client, capture.inbound.body)
     if capture.attempts:
-        last = capture.attempts[-1]
-        found["provider_request"] = (Kind.REQUEST, last.request.protocol, last.request.body)
-        found["upstream_response"] = (
-            _kind(last.response.status, last.response.body),
-            last.request.protocol,
-            last.response.body,
-        )
-    found["outbound_response"] = (_kind(capture.outbound.status, capture.outbound.body), client, capture.outbound.body)
-    return {
-        name: read_document(body, protocol=protocol, kind=kind)
-        for name, (kind, protocol, body) in found.items()
-        if body
-    }
+        sent, received = capture.attempts[-1].request, capture.attempts[-1].response
+        found["provider_request"] = _Phase(Kind.REQUEST, sent.protocol, sent.body)
+        found["upstream_response"] = _Phase(_kind(received.status, received.body), sent.protocol, received.body)
+    outbound = capture.outbound
+    found["outbound_response"] = _Phase(_kind(outbound.status, outbound.body), client, outbound.body)
+    return {name: phase for name, phase in found.items() if phase.body}
 
 
 def _kind(status: int, body: bytes) -> Kind:

@@ -65,6 +65,8 @@ def lint(file: str, protocol: Protocol, own: bool, **options: Unpack[LintOptions
             raise click.UsageError("--url needs --model")
         lint_url(url, protocol, model, options["key_env"], own)
         return
+    if model or options["key_env"]:
+        raise click.UsageError("--model and --key-env need --url")
     data = read(file)
     if kind == "auto" and looks_like_stream(file, data):
         kind = "stream"

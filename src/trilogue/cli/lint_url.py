@@ -11,17 +11,25 @@ import click
 
 from trilogue import Protocol
 from trilogue.cli.files import counted
+from trilogue.gateway.log.lines import printable
 from trilogue.lint import Finding
-from trilogue.probe import ProbedServer, ProbeResult, probe_server
+from trilogue.probe import ProbedServer, ProbeResult, probe_server, refusal
 from trilogue.sse import SseParser
 
 FINDINGS = 1
+_REFUSED, _NOT_FOUND = (401, 403), (404, 405)
+
+
+class NotAsked(click.ClickException):
+    """The reason why a server cannot be judged: it cannot be reached, or it refuses every request."""
+
+    exit_code = 2
 
 
 def lint_url(url: str, protocol: Protocol, model: str, key_env: str | None, own: bool) -> None:
     """Ask the server everything, print the findings, and exit with 1 if a rule is broken.
 
-    Raises UsageError if the URL or the key cannot be used, or if the server cannot be reached.
+    Raises UsageError if the URL or the key cannot be used, and NotAsked if the server does not take them.
     """
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise click.UsageError("--url must be an http or https URL")
@@ -44,15 +52,38 @@ def _key(name: str | None) -> str:
 
 async def _probe(server: ProbedServer, own: bool) -> list[Finding]:
     findings: list[Finding] = []
+    first = True
     async for judged in probe_server(server, own=own):
-        if not judged.received.status and not findings and judged.received.error:
-            raise click.UsageError(f"the server cannot be asked: {judged.received.error}")
+        if first:
+            _check_first(server, judged)
+        first = False
         click.echo(_headline(judged))
         for finding in judged.findings:
             event = "" if finding.event is None else f"event {finding.event}: "
-            click.echo(f"  {finding.rule} {finding.severity}: {event}{finding.message} — {finding.breaks}")
+            text = f"  {finding.rule} {finding.severity}: {event}{finding.message} — {finding.breaks}"
+            click.echo(printable(_without_key(server, text)))
         findings += judged.findings
     return findings
+
+
+def _check_first(server: ProbedServer, judged: ProbeResult) -> None:
+    """Raise NotAsked if the first request shows that all others would fail for the same reason."""
+    received = judged.received
+    if received.error and not received.status:
+        raise NotAsked(f"the server cannot be asked: {received.error}")
+    said = printable(_without_key(server, refusal(server.protocol, received)))
+    reason = f"status {received.status}{said and f': {said}'}"
+    if received.status in _REFUSED:
+        advice = "check the key in --key-env" if server.key else "name the variable with its key: --key-env"
+        raise NotAsked(f"the server refuses the key ({reason}); {advice}")
+    if received.status in _NOT_FOUND:
+        path = urlsplit(server.address(stream=False)).path
+        raise NotAsked(f"the server has no {path}, or no such model ({reason}); check --url and --model")
+
+
+def _without_key(server: ProbedServer, text: str) -> str:
+    """Return what a server said without the key, which some servers quote."""
+    return text.replace(server.key, "***") if server.key else text
 
 
 def _headline(judged: ProbeResult) -> str:

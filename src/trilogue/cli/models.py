@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from trilogue.cli.state_files import pool_file
-from trilogue.config import Config, ConfigError, find, load
+from trilogue.config import Config, ConfigError, find, load, with_dotenv
 from trilogue.errors import ClientError
 from trilogue.gateway.request.learning import instead
 from trilogue.model import Protocol
@@ -148,7 +148,7 @@ class _Knowledge(Struct):
         """Load the configuration and the state file. Raises UsageError if the configuration cannot be used."""
         file = find(Path(path) if path else None)
         try:
-            config = load(file, os.environ, secrets=False)
+            config = load(file, with_dotenv(os.environ, file), secrets=False)
         except ConfigError as error:
             raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
         if not config.pool.persist:

@@ -12,10 +12,12 @@ import click
 import yaml
 
 from trilogue import Protocol, TrilogueError
-from trilogue.capture import SUFFIX, Capture, CaptureError, Change, Replayed, ReplayStep, read_capture
-from trilogue.capture.folder import file_name
+from trilogue.capture import Capture, CaptureError, Change, Replayed, ReplayStep, read_capture
+from trilogue.capture.live import NAME as LIVE
 from trilogue.capture.live import compare_live
 from trilogue.capture.replay import replay as replay_capture
+from trilogue.capture.requests import profile_with
+from trilogue.cli.capture_tests import make_test
 from trilogue.cli.differences import print_differences
 from trilogue.cli.files import PROTOCOL, counted, read
 from trilogue.model import Json
@@ -23,24 +25,6 @@ from trilogue.probe.client import ProbedServer, Received, ask_once
 
 DIFFERS, CANNOT = 1, 2
 NAMES = ("captured", "now")
-TEST_FILE = "test_captures.py"
-TEST = '''"""Replays captured requests, made by `trilogue replay --as-test`."""
-
-from pathlib import Path
-
-import pytest
-
-from trilogue.capture import read_capture, replay
-
-CAPTURES = sorted(Path(__file__).parent.glob("*.jsonl"))
-
-
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_capture(path: Path) -> None:
-    replayed = replay(read_capture(path.read_bytes()))
-    assert replayed.compared
-    assert replayed.differences == []
-'''
 
 
 class ReplayOptions(TypedDict):
@@ -81,6 +65,10 @@ def replay(files: tuple[str, ...], **options: Unpack[ReplayOptions]) -> None:
     Exit codes: 0 no differences, 1 differences, 2 a file cannot be replayed.
     """
     change = Change(protocol=options["to"], profile=dict(_setting(one) for one in options["profile"]))
+    try:
+        profile_with(change.profile)
+    except CaptureError as error:
+        raise click.UsageError(f"--profile: {error}") from None
     worst = 0
     for path in files:
         worst = max(worst, _replayed(path, change, options))
@@ -111,7 +99,9 @@ def _replayed(path: str, change: Change, options: ReplayOptions) -> int:
         click.echo(f"{path}: {message}", err=True)
         return CANNOT
     if options["as_test"] is not None:
-        return _make_test(path, data, capture, replayed, Path(options["as_test"]))
+        name = capture.head.request_id if path == "-" else Path(path).stem
+        click.echo(make_test(name, data, replayed, Path(options["as_test"])))
+        return 0
     return _report(path, Replayed(steps), options["json"])
 
 
@@ -147,26 +137,11 @@ def _report(path: str, replayed: Replayed, json: bool) -> int:
     if not replayed.compared:
         click.echo(f"{path}: nothing could be compared", err=True)
         return CANNOT
-    return 0
+    # A server that was asked for and did not respond is no success.
+    return CANNOT if any(step.skipped for step in replayed.steps if step.name == LIVE) else 0
 
 
 def _result(step: ReplayStep) -> str:
     if step.skipped:
         return f"not compared: {step.skipped}"
     return counted(len(step.differences), "difference") if step.differences else "same"
-
-
-def _make_test(path: str, data: bytes, capture: Capture, replayed: Replayed, folder: Path) -> int:
-    """Copy a capture into a folder of tests. Raises UsageError if the folder is not writable."""
-    if not replayed.compared:
-        raise CaptureError(f"{path}: nothing in it can be compared, so a test would show nothing")
-    target = folder / (file_name(capture.head.request_id if path == "-" else Path(path).stem) + SUFFIX)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-        if not (folder / TEST_FILE).exists():
-            (folder / TEST_FILE).write_text(TEST, "utf-8")
-    except OSError as error:
-        raise click.UsageError(f"cannot write to {folder}: {error.strerror}") from None
-    click.echo(f"{target}: {'fails now' if replayed.differences else 'passes now'}; run it with pytest {folder}")
-    return 0

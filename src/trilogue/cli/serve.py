@@ -6,69 +6,54 @@ The sockets are bound before there are workers, so that all workers share them. 
 
 from __future__ import annotations
 
-import asyncio
-import errno
 import os
-import platform
 import shutil
-import signal
 import socket
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from importlib import import_module
-from ipaddress import ip_address
 from pathlib import Path
-from typing import IO, Any
 
 import click
 import structlog
 from msgspec.structs import replace
 
 from trilogue import Sealer, __version__, cipher
+from trilogue.cli.local_admin import key_file, remove_address, wants_generated_key, with_admin_key, write_address
+from trilogue.cli.local_servers import LocalServer, find_local_servers
+from trilogue.cli.sockets import NotStarted, listen, listen_for_admins, reachable
 from trilogue.cli.state_files import pool_file
-from trilogue.cli.stored import fault_at_start, is_file
 from trilogue.cli.stored import sealer as make_sealer
+from trilogue.cli.welcome import Start, welcome
 from trilogue.config import (
     Config,
     ConfigError,
     Problem,
-    ProviderSettings,
     Secret,
     find,
     load,
     reason_not_to_start,
+    state_directory,
+    with_dotenv,
 )
-from trilogue.demo import DemoTransport
+from trilogue.embedded.observers import WorkerObservers
+from trilogue.embedded.usage_ledger import counting, fault_of_usage
+from trilogue.gateway.capture.worker_capture import FOLDER_NAME, WorkerCapture
 from trilogue.gateway.log.setup import configure_logging
-from trilogue.gateway.metrics.families import BUILD
 from trilogue.gateway.metrics.worker_files import fold_ended
-from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
+from trilogue.gateway.process.signals import hold_reloads
 from trilogue.gateway.process.supervisor import Supervisor
 from trilogue.gateway.process.worker import Worker, load_or_none
-from trilogue.gateway.setup.provider import TransportFor
+from trilogue.gateway.setup.at_start import event_loop, is_file, store_fault, transports
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.state import FILE_NAME
 from trilogue.state.responses import StoreAway
-from trilogue.upstream import HttpTransport, Transport
-
-BACKLOG = 2048
 
 NOTHING = Secret("none", literal=True)
 """the store of a configuration that keeps nothing"""
 
 log = structlog.get_logger("trilogue.server")
-
-
-class NotStarted(click.ClickException):
-    """The reason why the gateway does not start. It is printed without a usage hint."""
-
-    exit_code = 2
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print the message on standard error."""
-        click.echo(f"trilogue: {self.message}", err=True, file=file)
 
 
 @click.command()
@@ -85,8 +70,8 @@ class NotStarted(click.ClickException):
 def serve(path: str | None, host: str | None, port: int | None, workers: int | None, quiet: bool) -> None:
     """Run the gateway: every client, every upstream, one server.
 
-    Without a configuration file it listens on this machine only, uses OPENAI_API_KEY and ANTHROPIC_API_KEY if they
-    are set, and always serves the built-in `demo` models, which need no key and no network.
+    Without a configuration file it listens on this machine only, uses the keys of known vendors in the environment
+    and model servers on this machine, and always serves the built-in `demo` models, which need no key and no network.
 
     \b
     trilogue serve
@@ -95,8 +80,7 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     SIGHUP reloads the configuration; if the new one is invalid, the old one stays in effect. SIGTERM lets running
     responses finish, then stops the gateway.
     """
-    # Block SIGHUP until a handler is installed: it must neither end the process nor get lost.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    hold_reloads()
     file = find(Path(path) if path else None)
     settings = ServeOptions(file, {"host": host, "port": port, "workers": workers})
     try:
@@ -105,21 +89,30 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
         # Say which file was found if the user did not name one.
         found = [f"{file} cannot be used:"] if file and not path else []
         raise NotStarted("\n".join([*found, *(str(problem) for problem in error.problems)])) from None
+    if config.server.workers > 1 and not hasattr(os, "fork"):
+        raise NotStarted("several workers need a system that can fork processes; use one: --workers 1")
     configure_logging(config.server.log)
     listener = listen(config.server.host, config.server.port)
-    admin = listen_for_admins(config)
     sealer = make_sealer(config)
     check_store(settings, sealer)
+    fault = fault_of_usage(config, settings.file)
+    if fault is not None:
+        raise NotStarted(f"usage: {fault}")
+    admin = settings.listen_for_admins()
     # Load the library now, so that the first request does not have to wait for it.
     cipher.load()
     if not quiet:
-        click.echo(welcome(config, listener.getsockname()[1], file))
+        start = Start(config, listener.getsockname()[1], file, settings.servers, settings.console_line())
+        click.echo(welcome(start))
     shared = _shared_folder(config.server.workers)
     run = _worker(settings, sealer, admin, shared)
-    if config.server.workers == 1:
-        run(listener, None)
-    else:
-        _supervise(run, settings, listener, shared)
+    try:
+        if config.server.workers == 1:
+            run(listener, None)
+        else:
+            _supervise(run, settings, listener, shared)
+    finally:
+        remove_address(file)
 
 
 class ServeOptions:
@@ -130,6 +123,13 @@ class ServeOptions:
         self._given = {name: value for name, value in given.items() if value is not None}
         self._at_start: dict[str, object] = {}
         self._default_store = True
+        self.servers: list[LocalServer] = []
+        """servers on this machine that were found at the start, without a configuration file"""
+        self._key_generated = False
+        """whether the admin interface uses the key of the state folder, and not one of the configuration"""
+        self._admin_fault = ""
+        """why that key cannot be stored"""
+        self._admin_url = ""
         self.config = Config()
 
     def without_default_store(self) -> None:
@@ -147,12 +147,17 @@ class ServeOptions:
         if self._at_start and self.file is not None and _is_empty(self.file):
             # The file had settings before, possibly client keys. An empty one is half written, or the disk is full.
             raise ConfigError([Problem("", "the file is empty")])
-        config = load(self.file, os.environ)
-        config = replace(config, server=replace(config.server, **self._given))
+        environ = with_dotenv(os.environ, self.file)
+        if self.file is None and not self._at_start:
+            own = self._given.get("port", Config().server.port)
+            self.servers = find_local_servers(environ, without=[int(own)])
+        config = load(self.file, environ, servers={server.name: (server.preset, server.url) for server in self.servers})
+        config = self._with_admin(replace(config, server=replace(config.server, **self._given)))
         # A reload cannot change the address, so check the new configuration with the address from the start.
         self._at_start = self._at_start or _restart_settings(config)
         host, port = self._at_start["server.host"], self._at_start["server.port"]
-        reason = reason_not_to_start(replace(config, server=replace(config.server, host=host, port=port)))
+        bound = replace(config, server=replace(config.server, host=host, port=port))
+        reason = reason_not_to_start(bound, os.environ)
         if reason:
             raise ConfigError([Problem("", reason)])
         changed = [name for name, value in _restart_settings(config).items() if value != self._at_start[name]]
@@ -160,6 +165,37 @@ class ServeOptions:
             log.warning("these settings wait for a restart", settings=changed)
         self.config = self._with_store(config)
         return self.config
+
+    def _with_admin(self, config: Config) -> Config:
+        """Return the configuration with a key for the admin interface, or without one if it cannot be stored."""
+        self._key_generated = wants_generated_key(config)
+        try:
+            return with_admin_key(config)
+        except OSError as error:
+            self._admin_fault = error.strerror or "not writable"
+            return config
+
+    def listen_for_admins(self) -> socket.socket | None:
+        """Return the socket of the admin interface, or None if it is off, and write down its address for commands."""
+        if self._admin_fault:
+            reason = self._admin_fault
+            log.warning("the admin interface is off: its key cannot be stored", file=str(key_file()), reason=reason)
+        # Without a configured key nobody relies on the port, and another gateway may have it.
+        listener = listen_for_admins(self.config.admin, any_port=self._key_generated)
+        if listener is not None:
+            address = self._admin_url = f"http://{reachable(self.config.admin.host)}:{listener.getsockname()[1]}"
+            try:
+                write_address(self.file, address)
+            except OSError as error:
+                log.warning("commands may not find the admin interface", address=address, reason=error.strerror)
+        return listener
+
+    def console_line(self) -> str:
+        """Return where the console is and where its key is, for people; empty without an admin interface."""
+        if not self._admin_url:
+            return ""
+        where = str(key_file()) if self._key_generated else "admin.key of the configuration"
+        return f"Console: {self.config.admin.public_url or self._admin_url} (sign in with the key in {where})"
 
     def reload(self) -> bool:
         """Load the configuration, log the outcome, apply its log settings, and return whether it worked."""
@@ -180,6 +216,8 @@ def _restart_settings(config: Config) -> dict[str, object]:
         "server.host": server.host,
         "server.port": server.port,
         "server.workers": server.workers,
+        "tracing": config.tracing,
+        "usage": config.usage,
         "admin": (admin.host, admin.port, admin.metrics) if admin.key else None,
     }
 
@@ -191,7 +229,7 @@ def check_store(settings: ServeOptions, sealer: Sealer) -> None:
     that is away is a warning as well: it may come back.
     """
     state = settings.config.state
-    fault = fault_at_start(state, sealer.storage_keys)
+    fault = store_fault(state, sealer.storage_keys, settings.file)
     if fault is None:
         return
     if state.store is None:
@@ -203,37 +241,6 @@ def check_store(settings: ServeOptions, sealer: Sealer) -> None:
         raise NotStarted(f"state: {fault}")
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a bound socket that workers inherit. Raises NotStarted."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    # Without this, a restart fails while connections of the last process are in TIME_WAIT.
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-    except (OSError, UnicodeError, TypeError) as error:
-        # A host name that cannot be encoded raises TypeError or UnicodeError.
-        reason = (error.strerror if isinstance(error, OSError) else None) or "not an address"
-        hint = "; stop the program that uses it, or choose another port with --port" if _in_use(error) else ""
-        raise NotStarted(f"cannot listen on {host}:{port}: {reason}{hint}") from None
-    listener.set_inheritable(True)
-    return listener
-
-
-def listen_for_admins(config: Config) -> socket.socket | None:
-    """Return the socket of the admin interface, or None if it is off. Workers share it: each can serve a request."""
-    if config.admin.key is None:
-        return None
-    listener = listen(config.admin.host, config.admin.port)
-    log.info("admin interface", host=config.admin.host, port=listener.getsockname()[1])
-    return listener
-
-
-def _in_use(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-
-
 _Run = Callable[[socket.socket, int | None], None]
 """runs a worker on the socket for clients; the second argument is the id of the supervising process, if any"""
 
@@ -243,36 +250,26 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
     kept = pool_file(settings.file)
 
     def run(sock: socket.socket, parent: int | None) -> None:
-        metrics = _metrics(shared) if admin is not None and settings.config.admin.metrics else None
-        observers = [metrics.requests] if metrics is not None else []
-        state = WorkerState(kept, shared and shared / FILE_NAME, observers, storage_keys=sealer.storage_keys)
+        usage = counting(settings.config, settings.file)
+        observers = WorkerObservers(settings.config, shared, metrics=admin is not None, usage=usage)
+        state = WorkerState(kept, shared and shared / FILE_NAME, observers.all, storage_keys=sealer.storage_keys)
+        capture = WorkerCapture(state_directory(os.environ) / FOLDER_NAME, shared, __version__)
 
         def build(new: Config) -> Services:
-            if metrics is not None:
-                metrics.requests.configure(new.router().named_targets())
-            return Services(new, _transports(), sealer, state)
+            observers.configure(new)
+            services = Services(new, transports(), sealer, state)
+            capture.configure(new.capture, services.observe)
+            return services
 
         worker = Worker(settings.config, settings.load, build, state, parent)
-        worker.admin_socket, worker.shared_folder, worker.metrics = admin, shared, metrics
-        _event_loop()(worker.serve(sock))
+        worker.admin_socket, worker.shared_folder = admin, shared
+        worker.metrics, worker.usage, worker.capture = observers.metrics, observers.usage, capture
+        try:
+            event_loop()(worker.serve(sock))
+        finally:
+            observers.close()
 
     return run
-
-
-def _event_loop() -> Callable[[Coroutine[Any, Any, None]], None]:
-    """Return what runs a worker: uvloop, or asyncio's own loop on platforms and interpreters that have no uvloop."""
-    try:
-        run: Callable[[Coroutine[Any, Any, None]], None] = import_module("uvloop").run
-    except ModuleNotFoundError:
-        return asyncio.run
-    return run
-
-
-def _metrics(shared: Path | None) -> WorkerMetrics:
-    metrics = WorkerMetrics(shared)
-    versions = (__version__, platform.python_version())
-    metrics.register(BUILD, lambda: [(versions, 1)])
-    return metrics
 
 
 def _supervise(run: _Run, settings: ServeOptions, listener: socket.socket, shared: Path | None) -> None:
@@ -288,24 +285,6 @@ def _supervise(run: _Run, settings: ServeOptions, listener: socket.socket, share
             shutil.rmtree(shared, ignore_errors=True)
 
 
-def _transports() -> TransportFor:
-    """Return a function that gives each provider its transport: the built-in model, or the network.
-
-    Call this inside the worker. Providers with the same proxy and TLS setting share a transport and its connections.
-    """
-    network: dict[tuple[str | None, bool], Transport] = {}
-
-    def transport_for(provider: ProviderSettings, proxy: str | None) -> Transport:
-        if provider.is_demo:
-            return DemoTransport()
-        key = (proxy, provider.verify_tls)
-        if key not in network:
-            network[key] = HttpTransport(proxy=proxy, verify=provider.verify_tls)
-        return network[key]
-
-    return transport_for
-
-
 def _shared_folder(workers: int) -> Path | None:
     """Create the temporary folder in which several workers find each other. None for one worker, or if it fails."""
     if workers == 1:
@@ -315,58 +294,3 @@ def _shared_folder(workers: int) -> Path | None:
     except OSError as error:
         log.warning("workers cannot ask each other: there is no place for temporary files", error=error.strerror)
         return None
-
-
-def welcome(config: Config, port: int, file: Path | None = None) -> str:
-    """Return what is printed at the start: a request to try per protocol, and settings to paste into clients.
-
-    `file` is the configuration file, if there is one.
-    """
-    url = f"http://{_reachable(config.server.host)}:{port}"
-    key = "$TRILOGUE_KEY" if config.keys else "none-needed"
-    auth = f' -H "authorization: Bearer {key}"' if config.keys else ""
-    providers = ", ".join(
-        f"{name} ({' and '.join(one.short for one in provider.protocols)})"
-        for name, provider in config.providers.items()
-    )
-    model = "demo" if any(provider.is_demo for provider in config.providers.values()) else "MODEL"
-    return "\n".join(
-        [
-            f"Trilogue listens on {url} and serves {providers}.",
-            *([f"Configuration: {file}"] if file else []),
-            "",
-            "Try it, with one request per protocol:",
-            f"  curl -N {url}/v1/chat/completions -H 'content-type: application/json'{auth} \\",
-            f'    -d \'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"Hello"}}]}}\'',
-            f"  curl -N {url}/v1/messages -H 'content-type: application/json'{auth} \\",
-            f'    -d \'{{"model":"{model}","max_tokens":200,"stream":true,'
-            '"messages":[{"role":"user","content":"Think, then answer"}]}\'',
-            f"  curl -N {url}/v1/responses -H 'content-type: application/json'{auth} \\",
-            f'    -d \'{{"model":"{model}","stream":true,"input":"Search for something"}}\'',
-            "",
-            "Claude Code:",
-            f"  ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN={key} ANTHROPIC_MODEL={model} claude",
-            "Codex (~/.codex/config.toml):",
-            f'  model = "{model}"',
-            '  model_provider = "trilogue"',
-            "  [model_providers.trilogue]",
-            f'  name = "Trilogue"\n  base_url = "{url}/v1"\n  wire_api = "responses"'
-            + ('\n  env_key = "TRILOGUE_KEY"' if config.keys else ""),
-            "OpenAI SDK:",
-            f'  OpenAI(base_url="{url}/v1", api_key="{key}")',
-            "Anthropic SDK:",
-            f'  Anthropic(base_url="{url}", api_key="{key}")',
-            "",
-            "Stop with Ctrl-C.",
-        ]
-    )
-
-
-def _reachable(host: str) -> str:
-    """Return the host to connect to, for the address that the server is bound to."""
-    try:
-        if ip_address(host).is_unspecified:
-            return "localhost"
-    except ValueError:
-        return host
-    return f"[{host}]" if ":" in host else host

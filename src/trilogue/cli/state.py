@@ -20,8 +20,9 @@ from msgspec.structs import asdict
 
 from trilogue.cli.accounts import time_since
 from trilogue.cli.files import counted
-from trilogue.cli.stored import default_file, open_store
-from trilogue.config import Config, ConfigError, StateSettings, find, load
+from trilogue.cli.stored import open_store
+from trilogue.config import Config, ConfigError, StateSettings, find, load, with_dotenv
+from trilogue.gateway.setup.at_start import default_store
 from trilogue.jsontext.text import dump
 from trilogue.model import Json
 from trilogue.state.responses import (
@@ -61,8 +62,8 @@ def state(context: click.Context, path: str | None, as_json: bool) -> None:
     context.obj = path
     if context.invoked_subcommand is not None:
         return
-    config = _config(path)
-    store = open_store(config)
+    config, file = _config(path)
+    store = open_store(config, file)
     found = store.owners.statistics() if store is not None else ()
     if as_json:
         for line in found:
@@ -70,7 +71,7 @@ def state(context: click.Context, path: str | None, as_json: bool) -> None:
         return
     if found:
         click.echo(table(found, time.time()))
-    place = store.name if store is not None else str(default_file())
+    place = store.name if store is not None else str(default_store(file))
     click.echo(_summary(config.state, found, place))
 
 
@@ -78,7 +79,7 @@ def state(context: click.Context, path: str | None, as_json: bool) -> None:
 @click.pass_obj
 def prune(path: str | None) -> None:
     """Delete what has expired, and the oldest of what is over the limits. The gateway does this by itself too."""
-    store = open_store(_config(path))
+    store = open_store(*_config(path))
     click.echo(f"{_entries(_repeated(store.owners.prune_some) if store is not None else 0)} deleted")
 
 
@@ -148,18 +149,18 @@ def _summary(settings: StateSettings, found: Sequence[OwnerStatistics], place: s
     return f"{kept} {place}; entries expire {settings.days:g} days after their last use"
 
 
-def _config(path: str | None) -> Config:
-    """Return the configuration. Raises UsageError."""
+def _config(path: str | None) -> tuple[Config, Path | None]:
+    """Return the configuration and its file, if there is one. Raises UsageError."""
     file = find(Path(path) if path else None)
     try:
-        return load(file, os.environ, secrets=False)
+        return load(file, with_dotenv(os.environ, file), secrets=False), file
     except ConfigError as error:
         raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
 
 
 def _owned(path: str | None, name: str) -> tuple[ResponseStore, list[OwnerStatistics]]:
     """Return the store and what is kept for a key: under its name, or the name with its digest. Raises UsageError."""
-    store = open_store(_config(path))
+    store = open_store(*_config(path))
     found = store.owners.statistics() if store is not None else ()
     owners = [line for line in found if name in (name_of(line.owner), line.owner)]
     if store is None or not owners:

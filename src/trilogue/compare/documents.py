@@ -43,22 +43,34 @@ def read_document(data: bytes, *, protocol: Protocol | None = None, kind: Kind |
     return ComparedDocument(kind, found, data)
 
 
-def compare_documents(a: ComparedDocument, b: ComparedDocument) -> list[Difference]:
+def compare_documents(a: ComparedDocument, b: ComparedDocument, *, reasoning: bool = True) -> list[Difference]:
     """Return the differences in meaning. Raises `TrilogueError` if one of them is not valid in its protocol.
 
     Across protocols, fields that only one protocol has do not count unless they change the meaning, texts that follow
-    each other are one text, and white space in texts does not count.
+    each other are one text, and white space in texts does not count. `reasoning`: False to leave out earlier reasoning.
     """
     across = a.protocol is not b.protocol
     if (a.kind is Kind.REQUEST) is not (b.kind is Kind.REQUEST):
         raise BadRequest(f"a {a.kind.value} cannot be compared with a {b.kind.value}")
-    return list(differences(_meaning(a, across), _meaning(b, across), loose=across))
+    a_tree, b_tree = (_MEANINGS[one.kind](one, Reading(across=across, reasoning=reasoning)) for one in (a, b))
+    return list(differences(a_tree, b_tree, loose=across))
 
 
 def compare_events(protocol: Protocol, a: Iterable[bytes], b: Iterable[bytes]) -> list[Difference]:
     """Return the differences between two streams of one protocol, event by event; ids of tool calls count."""
     a_tree, b_tree = (_event_tree(decoded_events(protocol, data)) for data in (a, b))
     return list(differences(a_tree, b_tree, "events"))
+
+
+def compare_begun(protocol: Protocol, a: Iterable[bytes], b: Iterable[bytes]) -> list[Difference]:
+    """Return the differences in the events that a stream has before it ends or fails; `b` may have more events."""
+    a_events, b_events = (_until_failure(decoded_events(protocol, data)) for data in (a, b))
+    a_tree, b_tree = _event_tree(a_events), _event_tree(b_events[: len(a_events)])
+    return list(differences(a_tree, b_tree, "events"))
+
+
+def _until_failure(events: list[Event]) -> list[Event]:
+    return [event for event in events if type(event) is not Failed]
 
 
 def _event_tree(events: list[Event]) -> list[Json]:
@@ -72,10 +84,6 @@ def decoded_events(protocol: Protocol, pieces: Iterable[bytes]) -> list[Event]:
     for piece in pieces:
         events += sequencer.feed(decoder.feed(piece))
     return events + sequencer.feed(decoder.close())
-
-
-def _meaning(document: ComparedDocument, across: bool) -> Json:
-    return _MEANINGS[document.kind](document, Reading(across=across))
 
 
 def _of_request(document: ComparedDocument, reading: Reading) -> Json:

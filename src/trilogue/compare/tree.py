@@ -17,8 +17,10 @@ from msgspec.structs import fields
 from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     SEAL_PREFIXES,
+    SEAL_STEM,
     Block,
     Event,
+    Failure,
     HostedCall,
     Json,
     Native,
@@ -40,6 +42,7 @@ _FORM = frozenset({"path", "paths", "protocol", "plain", "leading", "created", "
 """fields about the form of a document"""
 _OWN = frozenset({"native", "include", "include_usage", "obfuscation", "item_id", "status", "unknown_fields"})
 """fields that only one protocol has and that do not change what is said"""
+_THINKING = frozenset({"thinking"})
 _IDS = frozenset({"id", "call_id", "item_id"})
 _VOLATILE = frozenset({"item_id", "completed_at"})
 """fields of extras that differ between two runs of the same request"""
@@ -54,11 +57,15 @@ _SEAL = re.compile(rf"(?:{'|'.join(map(re.escape, SEAL_PREFIXES))})[\w-]*")
 class Reading:
     """How one document is read. `across`: it is compared with a document of another protocol.
 
-    `same_ids`: ids of tool calls count as they are, for two documents that come from the same response.
+    `same_ids`: ids of tool calls count as they are, for two documents that come from the same response. `reasoning`:
+    False to leave out reasoning, and whether the model is to think, which depends on it.
     """
 
-    def __init__(self, *, across: bool = False, same_ids: bool = False) -> None:
+    def __init__(self, *, across: bool = False, same_ids: bool = False, reasoning: bool = True) -> None:
         self._ignored = _FORM | _OWN if across else _FORM
+        if not reasoning:
+            self._ignored |= _THINKING
+        self._reasoning_counts = reasoning
         self._across = across
         self._same_ids = same_ids
         self._ids: dict[str, str] = {}
@@ -89,10 +96,12 @@ class Reading:
         special = _SPECIAL.get(type(value))
         if special is not None:
             return special(self, value)
-        if isinstance(value, Struct):
-            return self._fields(value)
         if isinstance(value, Enum):
             return value.value
+        if isinstance(value, str):
+            return _unsealed(value)
+        if isinstance(value, Struct):
+            return self._fields(value)
         if isinstance(value, dict):
             kept = {str(name): inner for name, inner in value.items() if inner is not None and name not in _VOLATILE}
             return {name: self.value(inner) for name, inner in kept.items()}
@@ -121,7 +130,7 @@ class Reading:
         return self._fields(start, frozenset({"id"}))
 
     def _opaque(self, opaque: Opaque) -> Json:
-        return {"kind": opaque.kind.value, "value": _SEALED if self._across else _SEAL.sub(_SEALED, opaque.value)}
+        return {"kind": opaque.kind.value, "value": _SEALED if self._across else _unsealed(opaque.value)}
 
     def _call(self, call: ToolCall | HostedCall) -> Json:
         text = "arguments" if type(call) is ToolCall else "input"
@@ -146,6 +155,9 @@ class Reading:
         """Return the figures. Zero is the same as no figure: most servers write zeros for what they do not have."""
         return {name: figure for name, figure in self._fields(usage).items() if figure != 0}
 
+    def _failure(self, failure: Failure) -> Json:
+        return {"kind": failure.kind.value, "code": failure.code, "message": failure.message}
+
     def _native(self, native: Native) -> Json:
         return {"is": "Native", "type": native.type} if self._across else self._fields(native)
 
@@ -166,9 +178,12 @@ class Reading:
         """Return the blocks of a turn. Messages has tool results in user turns, the others in their own."""
         role = Role.SYSTEM if self._across and turn.role is Role.DEVELOPER else turn.role
         results = [block for block in turn.blocks if type(block) is ToolResult]
-        others = [block for block in turn.blocks if type(block) is not ToolResult]
+        others = [block for block in turn.blocks if type(block) is not ToolResult and self._counts(block)]
         parts = [(Role.TOOL, list[Block](results)), (role, others)]
         return [(role, blocks) for role, blocks in parts if blocks]
+
+    def _counts(self, block: Block) -> bool:
+        return self._reasoning_counts or type(block) is not Reasoning
 
     def _blocks(self, blocks: Iterable[Block]) -> list[Json]:
         return self._joined([self.value(block) for block in blocks])
@@ -186,6 +201,10 @@ class Reading:
         return joined
 
 
+def _unsealed(text: str) -> str:
+    return _SEAL.sub(_SEALED, text) if SEAL_STEM in text else text
+
+
 def _is_plain_text(block: Json) -> bool:
     return isinstance(block, dict) and block.keys() == {"is", "text"} and block["is"] == Text.__name__
 
@@ -198,6 +217,7 @@ _SPECIAL: dict[type, Callable[..., Json]] = {
     ToolResult: Reading._result,
     Reasoning: Reading._reasoning,
     Native: Reading._native,
+    Failure: Reading._failure,
     Usage: Reading._usage,
 }
 

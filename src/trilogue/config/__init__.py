@@ -4,19 +4,21 @@ Reads a YAML file and the environment. Returns a `Config` in which every secret 
 in, or raises a `ConfigError` that lists all problems.
 """
 
+from trilogue.config.captures import CaptureSettings
+from trilogue.config.dotenv import with_dotenv
 from trilogue.config.folders import state_directory, state_file
 from trilogue.config.load import environment_config, find, load, parse
 from trilogue.config.network import endpoint, exposure_problem, is_azure, is_loopback, reason_not_to_start
 from trilogue.config.problems import ConfigError, Problem
+from trilogue.config.providers import AccountSettings, ProviderSettings
 from trilogue.config.secret import Secret
+from trilogue.config.timeouts import ProviderTimeouts
+from trilogue.config.tracing import TracingSettings
 from trilogue.config.types import (
-    AccountSettings,
     AdminSettings,
     ClientKeySettings,
     Config,
     Log,
-    ProviderSettings,
-    ProviderTimeouts,
     Server,
     StateSettings,
 )
@@ -26,6 +28,7 @@ from trilogue.config.vault import Vault, VaultError
 __all__ = [
     "AccountSettings",
     "AdminSettings",
+    "CaptureSettings",
     "ClientKeySettings",
     "Config",
     "ConfigError",
@@ -36,6 +39,7 @@ __all__ = [
     "Secret",
     "Server",
     "StateSettings",
+    "TracingSettings",
     "Vault",
     "VaultError",
     "endpoint",
@@ -50,4 +54,5 @@ __all__ = [
     "state_directory",
     "state_file",
     "warnings",
+    "with_dotenv",
 ]

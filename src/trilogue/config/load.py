@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from msgspec import inspect
@@ -21,12 +21,17 @@ from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
 from trilogue.config.folders import FILE_NAME, config_directory
 from trilogue.config.foreign import foreign_hint
 from trilogue.config.network import is_azure, url_fault, with_environment_proxies
-from trilogue.config.problems import ConfigError, Problem
-from trilogue.config.reader import Reader
-from trilogue.config.secret import BadReference, Secret, resolve
-from trilogue.config.types import DEMO_URL, AccountSettings, Config, ProviderSettings, VendorName
+from trilogue.config.policies import lists_policies, read_policies
+from trilogue.config.presets import complete_provider, preset_hint
+from trilogue.config.price_file import with_price_file
+from trilogue.config.problems import ConfigError, Problem, join
+from trilogue.config.providers import DEMO_URL, AccountSettings, ProviderSettings, VendorName
+from trilogue.config.reader import REQUIRED, Reader
+from trilogue.config.secret import CLIENT
+from trilogue.config.types import Config
 from trilogue.config.validate import check
 from trilogue.model import Protocol
+from trilogue.presets import PRESETS
 from trilogue.profiles import vendor_named
 from trilogue.protocols.registry import CODECS, RICHEST
 
@@ -44,6 +49,10 @@ _HOSTS = (
 )
 _HOST_PATTERNS = tuple((re.compile(pattern), vendor) for pattern, vendor in _HOSTS)
 _OLLAMA_PORT = 11434
+_BASE_URLS = frozenset({"openai", "anthropic"})
+"""vendors whose SDKs read an address from the environment"""
+_NO_KEY = "; set it, name another key in accounts, or set optional: true to start without this provider"
+_PROTOCOL_PATH = re.compile(r"providers\.(.+)\.protocol")
 
 
 def find(explicit: Path | None, environ: Mapping[str, str] | None = None) -> Path | None:
@@ -54,12 +63,21 @@ def find(explicit: Path | None, environ: Mapping[str, str] | None = None) -> Pat
     return next((path for path in (Path(FILE_NAME), folder / FILE_NAME) if path.is_file()), None)
 
 
-def load(path: Path | None, environ: Mapping[str, str], *, secrets: bool = True) -> Config:
-    """Read a configuration file, or take what the environment offers if there is none. Raises ConfigError.
+Servers = Mapping[str, tuple[str, str]]
+"""model servers that were found on this machine: preset and base URL by the name of the provider"""
 
-    With `secrets=False`, secrets that cannot be found are empty. This is for commands that do not use them.
+
+def load(
+    path: Path | None, environ: Mapping[str, str], *, secrets: bool = True, servers: Servers | None = None
+) -> Config:
+    """Read a configuration file, or take what the environment and `servers` offer if there is none.
+
+    With `secrets=False`, secrets that cannot be found are empty. This is for commands that do not use them. Raises
+    ConfigError.
     """
-    return environment_config(environ) if path is None else parse(_read(path), environ, path.parent, secrets=secrets)
+    if path is None:
+        return environment_config(environ, servers or {})
+    return parse(_read(path), environ, path.parent, secrets=secrets)
 
 
 def parse(data: bytes, environ: Mapping[str, str], folder: Path, *, secrets: bool = True) -> Config:
@@ -73,15 +91,46 @@ def parse(data: bytes, environ: Mapping[str, str], folder: Path, *, secrets: boo
     if hint := foreign_hint(document.data):
         raise ConfigError([Problem("", hint)])
     reader = Reader(environ, folder, secrets=secrets)
-    written: Config = reader.read(_config_type(), document.data, "")
+    written: Config = reader.read(_config_type(), with_presets(document.data, environ, reader), "")
     # If the file has providers, the provider variables are ignored, so a mistake in them is not a problem.
     fallback = {} if written.providers else environment_providers(environ)
     config, faults = with_environment_proxies(fill_defaults(written, fallback), environ)
+    config, price_faults = with_price_file(config, folder)
+    if lists_policies(config):
+        config, problems = read_policies(config, environ if secrets else None, folder)
+        faults += problems
     checked = check(config, providers_known="providers" not in reader.failed)
-    found = reader.problems + [(path, text) for path, text in checked if not _is_under(path, reader.failed)] + faults
+    found = reader.problems + [(path, text) for path, text in checked if not _is_under(path, reader.failed)]
+    found += faults + price_faults
     if found:
-        raise ConfigError(_sorted(found, document, reader.locations))
+        raise ConfigError(_sorted(map(_with_hint, found), document, reader.locations))
     return config
+
+
+def with_presets(data: Any, environ: Mapping[str, str], reader: Reader) -> Any:
+    """Return the data of a file with its providers completed. What is wrong with them is added to the reader."""
+    providers = data.get("providers")
+    if not isinstance(providers, dict):
+        return data
+    completed = {name: complete_provider(name, one, environ) for name, one in providers.items()}
+    for name, (settings, problems) in completed.items():
+        path = join("providers", str(name))
+        for setting, text in problems:
+            reader.fail(join(path, setting), text)
+        if not isinstance(settings, dict):
+            continue
+        if settings.get("optional") is True:
+            reader.optional.add(f"{path}.accounts[")
+        elif not (providers[name] or {}).get("accounts"):
+            reader.hints[f"{path}.accounts[0]"] = _NO_KEY
+    return {**data, "providers": {name: one.data for name, one in completed.items()}}
+
+
+def _with_hint(problem: tuple[str, str]) -> tuple[str, str]:
+    """Return a problem with a provider's protocol, with the reason why no preset gives it."""
+    path, text = problem
+    found = _PROTOCOL_PATH.fullmatch(path) if text == REQUIRED else None
+    return problem if found is None else (path, text + preset_hint(found[1]))
 
 
 def _read(path: Path) -> bytes:
@@ -111,59 +160,45 @@ def _sorted(
     return sorted(problems, key=lambda problem: problem.line or 0)
 
 
-def environment_config(environ: Mapping[str, str]) -> Config:
+def environment_config(environ: Mapping[str, str], servers: Servers | None = None) -> Config:
     """Return the defaults with the providers and egress proxies that the environment has. Raises ConfigError."""
-    defaults = fill_defaults(Config(env_proxies=True), environment_providers(environ))
+    defaults = fill_defaults(Config(env_proxies=True), environment_providers(environ, servers))
     config, faults = with_environment_proxies(defaults, environ)
     if faults:
         raise ConfigError([Problem(*fault) for fault in faults])
     return config
 
 
-def environment_providers(environ: Mapping[str, str]) -> dict[str, ProviderSettings]:
-    """Return providers for OPENAI_API_KEY and ANTHROPIC_API_KEY (with …_BASE_URL), and always `demo`."""
-    demo = ProviderSettings(protocol=RICHEST, base_url=DEMO_URL)
-    return {**dict(_providers_with_keys(environ)), "demo": demo}
+def environment_providers(environ: Mapping[str, str], servers: Servers | None = None) -> dict[str, ProviderSettings]:
+    """Return servers on this machine, providers whose keys are in the environment, and always `demo`.
 
-
-def _providers_with_keys(environ: Mapping[str, str]) -> Iterator[tuple[str, ProviderSettings]]:
-    """Yield the providers whose keys are in the environment. Raises ConfigError for a bad key or base URL."""
-    for name, (first, *others) in _official_apis().items():
-        vendor = name.upper()
-        if not environ.get(f"{vendor}_API_KEY", "").strip():
-            continue
-        key = _key(f"{vendor}_API_KEY", environ)
-        base_url = environ.get(f"{vendor}_BASE_URL", "").strip()
-        fault = url_fault(base_url) if base_url else None
-        if fault:
-            raise ConfigError([Problem(f"{vendor}_BASE_URL", fault)])
-        yield (
-            name,
-            ProviderSettings(
-                protocol=first, also_speaks=tuple(others), base_url=base_url, accounts=(AccountSettings(key=key),)
-            ),
-        )
-
-
-def _official_apis() -> dict[str, list[Protocol]]:
-    """Return the vendors whose keys may be in the environment, each with the protocols of its official API.
-
-    OpenAI speaks two protocols. The first is the one that mostly OpenAI speaks; requests of Chat clients are passed
-    through to the other.
+    Raises ConfigError for a bad key.
     """
-    vendors: dict[str, list[Protocol]] = {}
-    for one in CODECS.values():
-        if one.endpoint.vendor:
-            place = 0 if one.endpoint.only_vendor else len(vendors.get(one.endpoint.vendor, ()))
-            vendors.setdefault(one.endpoint.vendor, []).insert(place, one.protocol)
-    return vendors
+    reader = Reader(environ, Path())
+    data = {name: {"preset": preset, "base_url": url} for name, (preset, url) in (servers or {}).items()}
+    data |= {name: _environment_provider(name, environ) for name, preset in PRESETS.items() if preset.is_found(environ)}
+    read: Config = reader.read(_config_type(), with_presets({"providers": data}, environ, reader), "")
+    if reader.problems:
+        raise ConfigError([_of_variable(path, text) for path, text in reader.problems])
+    return {**read.providers, "demo": ProviderSettings(protocol=RICHEST, base_url=DEMO_URL)}
 
 
-def _key(variable: str, environ: Mapping[str, str]) -> Secret:
-    try:
-        return resolve(f"env:{variable}", environ, Path())
-    except BadReference as error:
-        raise ConfigError([Problem(variable, str(error))]) from None
+def _environment_provider(name: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of a provider whose key is in the environment: its address, if the environment has one.
+
+    These are the variables of the vendors' own SDKs, so the key is meant for that address. Raises ConfigError.
+    """
+    variable = f"{name.upper()}_BASE_URL"
+    base_url = environ.get(variable, "").strip() if name in _BASE_URLS else ""
+    if fault := url_fault(base_url) if base_url else None:
+        raise ConfigError([Problem(variable, fault)])
+    return {"base_url": base_url, "accounts": [f"env:{PRESETS[name].variable}"]} if base_url else {}
+
+
+def _of_variable(path: str, text: str) -> Problem:
+    """Return the problem of a provider of the environment, under the name of the variable."""
+    name = path.split(".")[1].partition("[")[0]
+    return Problem(PRESETS[name].variable if name in PRESETS else path, text)
 
 
 def fill_defaults(config: Config, fallback: Mapping[str, ProviderSettings]) -> Config:
@@ -177,14 +212,23 @@ def _fill_provider(name: str, provider: ProviderSettings) -> ProviderSettings:
     """Fill in what a provider does not set and what depends on its other settings."""
     base_url = provider.base_url or CODECS[provider.protocol].endpoint.official_url
     accounts = tuple(
-        replace(account, name=account.name or f"{name}-{number}") for number, account in enumerate(provider.accounts, 1)
+        replace(account, name=account.name or _account_name(name, number, account))
+        for number, account in enumerate(provider.accounts, 1)
     )
-    auth = _auth(provider.protocol, base_url) if provider.auth == "auto" else provider.auth
+    # If all of them are missing, so is the provider, and they say why.
+    accounts = tuple(account for account in accounts if not account.is_missing) or accounts
+    auth = provider.auth
+    if auth == "auto" and not provider.base_urls:
+        auth = _auth(provider.protocol, base_url)
     vendor = provider.vendor or _vendor(base_url, name)
     return replace(provider, accounts=accounts, base_url=base_url, auth=auth, vendor=vendor)
 
 
-def _auth(protocol: Protocol, base_url: str) -> str:
+def _account_name(provider: str, number: int, account: AccountSettings) -> str:
+    return CLIENT if account.is_clients else f"{provider}-{number}"
+
+
+def _auth(protocol: Protocol, base_url: str) -> Any:
     auth = CODECS[protocol].endpoint.auth
     return "api-key" if auth == "bearer" and is_azure(base_url) else auth
 

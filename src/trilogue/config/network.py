@@ -13,8 +13,10 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from msgspec.structs import replace
 
+from trilogue.config.providers import ProviderSettings
 from trilogue.config.secret import Secret
-from trilogue.config.types import Config, ProviderSettings, Server
+from trilogue.config.tracing import tracing_problem
+from trilogue.config.types import Config, Server
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS
 
@@ -120,15 +122,15 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-def reason_not_to_start(config: Config) -> str | None:
-    """Return why the gateway must not start with this configuration, or None."""
-    return exposure_problem(config) or _loop_problem(config)
+def reason_not_to_start(config: Config, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return why the gateway must not start with this configuration and environment, or None."""
+    return exposure_problem(config) or _loop_problem(config) or tracing_problem(config.tracing, environ or {})
 
 
 def exposure_problem(config: Config) -> str | None:
     """Return a warning for an operator whose gateway is open to other machines without client keys, or None."""
     host = config.server.host
-    if config.keys or is_loopback(host):
+    if config.keys or config.require_keys or is_loopback(host):
         return None
     return (
         f"server.host: {host} can be reached from other machines, but there are no client keys. Add some, "

@@ -6,6 +6,7 @@ never show a value, because it may be a secret.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
@@ -15,18 +16,27 @@ from msgspec import NODEFAULT, inspect
 
 from trilogue.config.problems import join, quote_key, suggest
 from trilogue.config.profiles import ProfileSettings
-from trilogue.config.secret import BadReference, Secret, resolve
-from trilogue.config.types import AccountSettings, ClientKeySettings, StateSettings
+from trilogue.config.providers import AccountSettings
+from trilogue.config.secret import Secret, resolve
+from trilogue.config.sources import BadReference, ClientSource, CommandSource, MissingSecret
+from trilogue.config.types import ClientKeySettings, StateSettings
+from trilogue.config.usage import UsageSettings
+from trilogue.model import Protocol
 from trilogue.routing import RouteTarget
+
+_ACCOUNT_KEY = re.compile(r"providers\..+\.accounts\[\d+\](\.key)?")
 
 INVALID = object()
 """returned in place of a value that could not be read"""
+
+REQUIRED = "is required"
 
 SHORT_FORMS: dict[type, str] = {
     ClientKeySettings: "key",
     AccountSettings: "key",
     ProfileSettings: "name",
     StateSettings: "store",
+    UsageSettings: "store",
     RouteTarget: "provider/model",
 }
 """types that may be written as a plain string, and what that string is"""
@@ -42,6 +52,10 @@ class Reader:
         """paths whose value is a default or a placeholder because it could not be read"""
         self.locations: dict[tuple[str, str], str] = {}
         """path whose line to show for a problem, if that is not the path of the problem"""
+        self.optional: set[str] = set()
+        """paths of accounts, below which a secret may be missing"""
+        self.hints: dict[str, str] = {}
+        """what to add to the problem if the secret at a path is missing"""
         self._environ = environ
         self._folder = folder
         self._secrets = secrets
@@ -62,12 +76,22 @@ class Reader:
         if not isinstance(value, str) or not value:
             return self.fail(path, "must be text: env:NAME, file:path, or the value itself in quotes")
         try:
-            return resolve(value, self._environ, self._folder)
+            secret = resolve(value, self._environ, self._folder)
+            if isinstance(secret.source, CommandSource | ClientSource) and not _ACCOUNT_KEY.fullmatch(path):
+                raise BadReference(f"{value.partition(':')[0]} is possible for the keys of accounts only")
+            return secret
+        except MissingSecret as error:
+            if path.startswith(tuple(self.optional)):
+                return Secret("", missing=str(error))
+            return self._not_found(path, str(error) + self.hints.get(path, ""))
         except BadReference as error:
-            if self._secrets:
-                return self.fail(path, str(error))
-            self.failed.add(path)
-            return Secret("")
+            return self._not_found(path, str(error))
+
+    def _not_found(self, path: str, text: str) -> Any:
+        if self._secrets:
+            return self.fail(path, text)
+        self.failed.add(path)
+        return Secret("")
 
 
 def _read_struct(reader: Reader, kind: inspect.StructType, value: Any, path: str) -> Any:
@@ -118,7 +142,7 @@ def _read_field(reader: Reader, field: inspect.Field, value: dict[Any, Any], pat
         if field.required and misspelt:
             reader.failed.add(inner)
         elif field.required:
-            reader.fail(inner, "is required")
+            reader.fail(inner, REQUIRED)
         return _placeholder(field) if field.required else INVALID
     item = reader.read(field.type, given, inner)
     return _placeholder(field) if item is INVALID and field.required else item
@@ -149,8 +173,11 @@ def _read_dict(reader: Reader, kind: inspect.DictType, value: Any, path: str) ->
             reader.fail(path, f"the name {quote_key(key)} must be text; put it in quotes")
             continue
         inner = join(path, key)
+        name = reader.read(kind.key_type, key, inner)
+        if name is INVALID:
+            continue
         read = reader.fail(inner, "is empty") if item is None else reader.read(kind.value_type, item, inner)
-        out[key] = _placeholder_entry(kind.value_type) if read is INVALID else read
+        out[name] = _placeholder_entry(kind.value_type) if read is INVALID else read
     return out
 
 
@@ -208,6 +235,8 @@ def _read_literal(reader: Reader, kind: inspect.LiteralType, value: Any, path: s
 
 def _read_enum(reader: Reader, kind: inspect.EnumType, value: Any, path: str) -> Any:
     known: dict[str, Any] = {str(member.value): member for member in kind.cls}
+    if kind.cls is Protocol:
+        known = {member.short: member for member in Protocol} | known
     if isinstance(value, str) and value in known:
         return known[value]
     return _not_one_of(reader, path, value, tuple(known))
@@ -233,7 +262,13 @@ def _read_metadata(reader: Reader, kind: inspect.Metadata, value: Any, path: str
     return reader.read(kind.type, value, path)
 
 
+def _read_any(_: Reader, __: inspect.AnyType, value: Any, ___: str) -> Any:
+    """Return a value that the reader knows nothing about."""
+    return value
+
+
 _READERS: dict[type[inspect.Type], Callable[[Reader, Any, Any, str], Any]] = {
+    inspect.AnyType: _read_any,
     inspect.StructType: _read_struct,
     inspect.UnionType: _read_union,
     inspect.DictType: _read_dict,

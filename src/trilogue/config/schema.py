@@ -15,10 +15,12 @@ from typing import Any
 from msgspec import Struct, inspect, json
 
 from trilogue.config.profiles import ProfileBase, ProfileSettings
+from trilogue.config.providers import ProviderSettings
 from trilogue.config.reader import SHORT_FORMS
 from trilogue.config.secret import Secret
 from trilogue.config.types import Config
 from trilogue.model import Protocol
+from trilogue.presets import PRESETS
 from trilogue.profiles import Profile
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -27,7 +29,11 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def json_schema() -> dict[str, Any]:
     """Return the schema, with a description of every setting."""
     (root,), parts = json.schema_components([Config], schema_hook=_custom_schema)
-    parts[Protocol.__name__] = {"title": Protocol.__name__, "description": Protocol.__doc__, "enum": sorted(Protocol)}
+    names = [*sorted(Protocol), *sorted(protocol.short for protocol in Protocol)]
+    parts[Protocol.__name__] = {"title": Protocol.__name__, "description": Protocol.__doc__, "enum": names}
+    # The protocol may come from a preset.
+    del parts[ProviderSettings.__name__]["required"]
+    parts[ProviderSettings.__name__]["properties"]["preset"]["enum"] = list(PRESETS)
     definitions = {name: _described(part) for name, part in sorted(parts.items())}
     for struct in SHORT_FORMS:
         whole = definitions[struct.__name__]
@@ -49,7 +55,10 @@ def field_docs(struct: type[Struct]) -> dict[str, str]:
         return field_docs(ProfileBase) | field_docs(Profile)
     tree = ast.parse(textwrap.dedent(source.getsource(struct)))
     body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef))
-    found = {}
+    found: dict[str, str] = {}
+    for base in struct.__bases__:
+        if issubclass(base, Struct) and base is not Struct:
+            found |= field_docs(base)
     for field, text in itertools.pairwise(body):
         match field, text:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):

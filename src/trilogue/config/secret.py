@@ -1,7 +1,7 @@
 """Keys of clients and upstreams, which must never be printed.
 
-In: a text of the configuration, which is a reference (`env:NAME`, `file:path`, `store:NAME`) or the key itself. Out: a
-`Secret`.
+In: a text of the configuration, which is a reference (`env:NAME`, `file:path`, `store:NAME`, `cmd:…`) or the key
+itself. Out: a `Secret`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,59 @@ from pathlib import Path
 
 from trilogue.config.folders import state_directory
 from trilogue.config.problems import NAME
+from trilogue.config.sources import (
+    BadReference,
+    ClientSource,
+    CommandSource,
+    FileSource,
+    MissingSecret,
+    command_source,
+    file_source,
+    sendable,
+)
 from trilogue.config.vault import Vault, VaultError
 
-MAX_SECRET_BYTES = 64 * 1024
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_FOREIGN = [
+    re.compile(pattern.replace("NAME", f"({_VARIABLE.pattern})"))
+    for pattern in (
+        r"\$NAME",
+        r"\$\{NAME(?::?-[^}]*)?\}",
+        r"os\.environ/NAME",
+        r"env\.NAME",
+        r"\{env:NAME\}",
+        r"\{\{ *env\.NAME *\}\}",
+    )
+]
+"""how shells, compose files, LiteLLM, Bifrost and others refer to environment variables"""
 _HIDDEN = "***"
+CLIENT = "client"
+"""as the key of an account: the one that the client sends"""
 
 
 class Secret:
     """A text that prints as `***`; only `reveal()` returns it."""
 
-    __slots__ = ("_value", "literal")
+    __slots__ = ("_value", "literal", "missing", "reference", "source")
 
-    def __init__(self, value: str, *, literal: bool = False) -> None:
+    def __init__(
+        self,
+        value: str,
+        *,
+        literal: bool = False,
+        reference: str = "",
+        missing: str = "",
+        source: FileSource | CommandSource | ClientSource | None = None,
+    ) -> None:
         self._value = value
         self.literal = literal
         """The key is in the configuration file itself, not referred to."""
+        self.reference = reference
+        """How the configuration refers to it: `env:NAME`, `file:path`, `store:NAME`, `cmd:…`."""
+        self.missing = missing
+        """Why it could not be found, if the configuration allows that."""
+        self.source = source
+        """Where its value comes from, if that can change. The value of a command is not known until it is run."""
 
     def reveal(self) -> str:
         """Return the secret as text. Never log or format it."""
@@ -41,7 +78,8 @@ class Secret:
 
     def fingerprint(self) -> str:
         """Return a short digest that differs from other texts' digests; too short to find or confirm a key with."""
-        return blake2b(self._value.encode(), digest_size=4, person=b"trilogue-finger").hexdigest()
+        text = self._value or self.reference
+        return blake2b(text.encode(), digest_size=4, person=b"trilogue-finger").hexdigest()
 
     def __repr__(self) -> str:
         return _HIDDEN
@@ -52,17 +90,15 @@ class Secret:
         return format(_HIDDEN, spec)
 
     def __bool__(self) -> bool:
-        return bool(self._value)
+        return bool(self._value) or self.source is not None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and hmac.compare_digest(self._value.encode(), other._value.encode())
+        if not isinstance(other, Secret) or self.source != other.source:
+            return False
+        return hmac.compare_digest(self._value.encode(), other._value.encode())
 
     def __hash__(self) -> int:
         return hash(self.derive())
-
-
-class BadReference(ValueError):
-    """A reference that cannot be resolved. The text names the variable or the file, never the value."""
 
 
 def resolve(text: str, environ: Mapping[str, str], folder: Path) -> Secret:
@@ -70,18 +106,32 @@ def resolve(text: str, environ: Mapping[str, str], folder: Path) -> Secret:
 
     Raise BadReference.
     """
+    if hint := foreign_reference(text):
+        raise BadReference(hint)
+    if text == CLIENT:
+        return Secret("", reference=text, source=ClientSource())
     scheme, _, rest = text.partition(":")
+    if scheme == "cmd":
+        return Secret("", reference=text, source=command_source(rest, folder))
+    if scheme == "file":
+        source = file_source(rest, folder)
+        return Secret(source.read(), reference=text, source=source)
     if scheme == "env":
-        value, literal = _from_environment(rest, environ), False
-    elif scheme == "file":
-        value, literal = _from_file(rest, folder), False
-    elif scheme == "store":
-        value, literal = _from_store(rest, environ), False
-    else:
-        value, literal = text, True
-    if not value.isprintable() or not value.isascii():
-        raise BadReference("must be printable ASCII without line breaks")
-    return Secret(value, literal=literal)
+        return Secret(sendable(_from_environment(rest, environ)), reference=text)
+    if scheme == "store":
+        return Secret(sendable(_from_store(rest, environ)), reference=text)
+    return Secret(sendable(text), literal=True)
+
+
+def foreign_reference(text: str) -> str:
+    """Return how to write a reference in the way of another program; "" if the text is not one.
+
+    As a key it could only be a mistake, and an upstream would answer with a misleading 401.
+    """
+    for pattern in _FOREIGN:
+        if found := pattern.fullmatch(text):
+            return f"environment variables are written as env:{found[1]} here"
+    return ""
 
 
 def _from_environment(name: str, environ: Mapping[str, str]) -> str:
@@ -89,10 +139,10 @@ def _from_environment(name: str, environ: Mapping[str, str]) -> str:
         raise BadReference("env: must be followed by the name of an environment variable")
     value = environ.get(name)
     if value is None:
-        raise BadReference(f"environment variable {name} is not set")
+        raise MissingSecret(f"environment variable {name} is not set")
     value = value.strip()
     if not value:
-        raise BadReference(f"environment variable {name} is empty")
+        raise MissingSecret(f"environment variable {name} is empty")
     return value
 
 
@@ -102,21 +152,4 @@ def _from_store(name: str, environ: Mapping[str, str]) -> str:
     try:
         return Vault(state_directory(environ)).get(name)
     except VaultError as error:
-        raise BadReference(str(error)) from None
-
-
-def _from_file(name: str, folder: Path) -> str:
-    if not name:
-        raise BadReference("file: must be followed by a path")
-    try:
-        with (folder / Path(name).expanduser()).open("rb") as file:
-            data = file.read(MAX_SECRET_BYTES + 1)
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "not a path"
-        raise BadReference(f"cannot read the file {name}: {reason}") from None
-    if len(data) > MAX_SECRET_BYTES:
-        raise BadReference(f"the file {name} is larger than {MAX_SECRET_BYTES} bytes")
-    value = data.decode("utf-8", "replace").rstrip("\r\n")
-    if not value:
-        raise BadReference(f"the file {name} is empty")
-    return value
+        raise MissingSecret(str(error)) from None

@@ -6,78 +6,29 @@ when a file is read; a `Config` in memory is complete and never changes.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from random import Random
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
-from msgspec.structs import asdict, replace
 
-from trilogue.config.profiles import ProfileSettings
+from trilogue.config.captures import CaptureSettings
+from trilogue.config.providers import AccountSettings, ProviderSettings
 from trilogue.config.secret import Secret
-from trilogue.model import Protocol, Severity
-from trilogue.pool import AccountLimits, AccountSpec, Pools, PoolSettings, PoolsSettings, Price, ProviderSpec
-from trilogue.profiles import Profile
+from trilogue.config.timeouts import ProviderTimeouts, Seconds
+from trilogue.config.tracing import TracingSettings
+from trilogue.config.usage import UsageSettings
+from trilogue.keys import KeyOptions
+from trilogue.limits import BudgetSettings, RateLimits
+from trilogue.model import Severity, Usage
+from trilogue.pool import AccountSpec, Pools, PoolsSettings, ProviderSpec
 from trilogue.routing import RoutableProvider, Route, Router
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Workers = Annotated[int, Meta(ge=1, le=256)]
 Bytes = Annotated[int, Meta(ge=1024, le=1024**3)]
-Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-Weight = Annotated[float, Meta(gt=0, le=1_000_000)]
-Priority = Annotated[int, Meta(ge=1, le=1_000)]
 Mode = Literal["declare", "strict"]
-VendorName = Literal[
-    "openai",
-    "azure",
-    "anthropic",
-    "deepseek",
-    "mistral",
-    "moonshot",
-    "groq",
-    "xai",
-    "gemini",
-    "openrouter",
-    "ollama",
-    "none",
-]
-Auth = Literal["auto", "bearer", "x-api-key", "api-key"]
-
-DEMO_URL = "demo:"
-"""the base URL of the built-in model"""
-
-
-class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Time limits for an upstream, in seconds. Every limit but `total` restarts when there is progress."""
-
-    connect: Seconds = 5.0
-    """until the connection is open"""
-    first_byte: Seconds = 600.0
-    """until the response headers arrive; a response that is not streamed arrives all at once, so this is long"""
-    first_event: Seconds = 300.0
-    """from the response headers to the first event of a stream"""
-    between_events: Seconds = 300.0
-    """between two events of a stream"""
-    total: Seconds = 3_600.0
-    """the whole request"""
-
-
-class TimeoutSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Time limits for one provider. Limits that are not set are taken from `server.timeouts`."""
-
-    connect: Seconds | None = None
-    """until the connection is open"""
-    first_byte: Seconds | None = None
-    """until the response headers arrive"""
-    first_event: Seconds | None = None
-    """from the response headers to the first event of a stream"""
-    between_events: Seconds | None = None
-    """between two events of a stream"""
-    total: Seconds | None = None
-    """the whole request"""
-
-    def over(self, timeouts: ProviderTimeouts) -> ProviderTimeouts:
-        """Return other time limits with those replaced that are set here."""
-        return replace(timeouts, **{name: value for name, value in asdict(self).items() if value is not None})
 
 
 class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,6 +51,10 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """number of worker processes"""
     max_body_bytes: Bytes = 32 * 1024 * 1024
     """largest request, and largest response that is not streamed, in bytes"""
+    max_upload_bytes: Annotated[int, Meta(ge=1024, le=2**40)] = 512 * 1024 * 1024
+    """largest file or form that is passed on while it arrives, in bytes"""
+    shared_lists: bool = False
+    """let every client key list the files, batches and other objects of all client keys"""
     keepalive_seconds: Annotated[float, Meta(gt=0, le=15)] = 10.0
     """silence after which a streaming client gets a keep-alive"""
     max_continuations: Annotated[int, Meta(ge=0, le=100)] = 10
@@ -108,99 +63,30 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """how long running requests may take to finish when the server stops"""
     timeouts: ProviderTimeouts = ProviderTimeouts()
     """time limits for upstreams, in seconds"""
+    policies: tuple[str, ...] = ()
+    """policies for all requests, by name"""
     log: Log = Log()
     """the access log"""
 
 
-class ClientKeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClientKeySettings(KeyOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A key that clients may use. A plain string is short for `key`."""
 
     key: Secret
     """the key: `env:NAME`, `file:path`, or the text itself; at least 8 characters"""
     name: str = ""
     """name in the log; default: key-1, key-2, …"""
-    mode: Mode | None = None
-    """overrides the top-level `mode` for requests with this key"""
+    expires: str = ""
+    """when it stops working: a date or a time such as `2027-01-31` or `2027-01-31T18:00`, UTC; default: never"""
 
 
-class AccountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A credential for an upstream. A plain string is short for `key`."""
+class SharedLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits and a budget that several keys or models share."""
 
-    key: Secret | None = None
-    """the key: `env:NAME`, `file:path`, `store:NAME`, or the text itself; none for servers that want none"""
-    name: str = ""
-    """name in the log; default: the provider's name and a number"""
-    weight: Weight = 1.0
-    """its share of the requests with the strategy `weighted`"""
-    priority: Priority = 1
-    """its tier; accounts with a higher number are used only when none with a lower number is available"""
-    limits: AccountLimits = AccountLimits()
-    """upper limits for its use"""
-    balance: Annotated[float, Meta(ge=0, le=1_000_000_000)] | None = None
-    """what it may spend, in the unit of `prices`; default: spending is not tracked"""
-    proxies: tuple[Secret, ...] = ()
-    """egress proxies for this account only, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
-
-
-class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An upstream: its address, its protocols and its accounts."""
-
-    protocol: Protocol
-    """protocol that it speaks"""
-    also_speaks: tuple[Protocol, ...] = ()
-    """further protocols at the same address; each request uses the one that loses the least"""
-    base_url: str = ""
-    """its address, with or without /v1; default: the official address for the protocol; `demo:` is the built-in
-    model"""
-    accounts: tuple[AccountSettings, ...] = ()
-    """its credentials; none for servers that want none"""
-    vendor: VendorName | None = None
-    """whose API it is, which determines what its models accept; default: derived from the address, the name of this
-    provider, or the model name"""
-    auth: Auth = "auto"
-    """header that carries the key; auto: x-api-key for Messages, api-key for Azure, otherwise a bearer token"""
-    profile: ProfileSettings = ProfileSettings()
-    """its dialect: a name, or individual fields"""
-    compaction: Literal["none", "model"] = "none"
-    """what to do when a client asks an upstream that has no compaction to compact a conversation: `none` to refuse, or
-    `model` to have the model write a summary, in one request"""
-    fit_requests: bool = False
-    """also adjust requests that are passed through to what the model accepts; by default only the fields set in
-    `profile` apply to them"""
-    headers: dict[str, Secret] = field(default_factory=dict)
-    """headers to add to every request; values may be `env:NAME` or `file:path`"""
-    timeouts: TimeoutSettings = TimeoutSettings()
-    """time limits for this provider, in seconds; default: `server.timeouts`"""
-    models: tuple[str, ...] = ()
-    """ids of the models that it serves; they are listed and routed here without asking the upstream"""
-    verify_tls: bool = True
-    """verify its certificate against the system's authorities, or those in the file that `SSL_CERT_FILE` names"""
-    pool: PoolSettings = PoolSettings()
-    """how its accounts are chosen and how long they cool down"""
-    prices: dict[str, Price] = field(default_factory=dict)
-    """price of a million tokens by model name or pattern such as `gpt-*`, in the unit of the balances"""
-    proxies: tuple[Secret, ...] = ()
-    """egress proxies for all its accounts, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
-
-    @property
-    def is_demo(self) -> bool:
-        """Whether this is the built-in model instead of a server."""
-        return self.base_url == DEMO_URL
-
-    @property
-    def protocols(self) -> tuple[Protocol, ...]:
-        """All protocols that it speaks, in order of preference."""
-        return self.protocol, *(one for one in self.also_speaks if one is not self.protocol)
-
-    def profile_for(self, model: str, protocol: Protocol | None = None) -> Profile:
-        """Return what one of its models accepts, in its first protocol unless another is given."""
-        return self.profile.for_model(protocol or self.protocol, model, self.vendor or "")
-
-    def own_profile(self, model: str, protocol: Protocol) -> Profile | None:
-        """Return what passed-through requests must be adjusted to, or None to pass them through unchanged."""
-        if self.fit_requests:
-            return self.profile_for(model, protocol)
-        return self.profile.for_passthrough()
+    limits: RateLimits = RateLimits()
+    """limits for requests, tokens and concurrent requests"""
+    budget: BudgetSettings = BudgetSettings()
+    """what all of it may cost"""
 
 
 class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -208,7 +94,7 @@ class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     store: Secret | None = None
     """where: the path of an SQLite file, which begins with `/`, `postgresql://…`, `memory` until the gateway stops,
-    `none`, or `env:NAME`; default: `responses.db` in the state folder"""
+    `none`, or `env:NAME`; default: a file in the state folder, for each configuration file its own"""
     days: Annotated[float, Meta(gt=0, le=3_650)] = 30.0
     """how long a response or conversation is kept after its last use"""
     key_bytes: Annotated[int, Meta(ge=1_000_000, le=2**50)] = 2 * 2**30
@@ -225,16 +111,24 @@ class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The admin interface: a separate listener, off unless a key is set."""
+    """The admin interface: a separate listener with a key of its own."""
 
+    enabled: bool = True
+    """whether there is an admin interface"""
     key: Secret | None = None
-    """key for the admin interface, different from all client keys: `env:NAME` or `file:path`"""
+    """its key, different from all client keys: `env:NAME` or `file:path`; default: one is generated and kept in the
+    state folder, for this machine only"""
     host: str = "127.0.0.1"
-    """address to bind"""
+    """address to bind; anything other than loopback requires `key`"""
     port: Port = 4001
-    """port to bind; 0 picks any free port"""
+    """port to bind; 0 picks any free port, and so does a port in use if `key` is not set"""
     metrics: bool = True
     """count requests for `GET /metrics`"""
+    public_url: str = ""
+    """address of the admin interface for browsers, if a proxy is in front of it: `https://trilogue.example.com`"""
+    keep_requests: Annotated[int, Meta(ge=0, le=100_000)] = 200
+    """how many recent requests each worker remembers for `trilogue explain`; each request gets slightly slower the more
+    are kept"""
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -244,6 +138,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """how the gateway listens and behaves"""
     keys: tuple[ClientKeySettings, ...] = ()
     """client keys; without any, only this machine may connect"""
+    require_keys: bool = False
+    """refuse requests without a client key also if `keys` is empty, for gateways whose keys are all made with
+    `trilogue keys`"""
+    owners: dict[str, SharedLimits] = field(default_factory=dict)
+    """limits and budgets for all keys of an owner together, by owner"""
+    model_limits: dict[str, SharedLimits] = field(default_factory=dict)
+    """limits and budgets for models, by name or pattern such as `claude-*`, as clients name them; all matches apply"""
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
     """upstreams by name; default: those that the environment has keys for, and the demo"""
     aliases: dict[str, str] = field(default_factory=dict)
@@ -252,6 +153,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """which models go where; the first match wins"""
     default_provider: str | None = None
     """provider for models that nothing else matches; without it, they are an error"""
+    policies: dict[str, Any] = field(default_factory=dict)
+    """policies by name: what judges requests and responses, and its settings; a plain string is short for `use`"""
+    model_policies: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """policies for models, by name or pattern such as `claude-*`, as clients or upstreams name them; all matches
+    apply"""
     mode: Mode = "declare"
     """declare: carry on and declare what a translation lost; strict: refuse requests that would lose something"""
     strict_from: Severity = Severity.DEGRADED
@@ -265,27 +171,55 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """settings for the accounts of all providers"""
     state: StateSettings = StateSettings()
     """what is kept of responses and conversations, and where; `none` to keep nothing"""
+    usage: UsageSettings = UsageSettings()
+    """what is kept of usage and cost, and where; `none` to count nothing"""
+    price_file: str = ""
+    """a YAML file with prices by provider or vendor, and by model, in the form of `prices`; relative to the folder of
+    the configuration file"""
     admin: AdminSettings = AdminSettings()
-    """the admin interface; off by default"""
+    """the admin interface, which shows requests, accounts and metrics"""
+    tracing: TracingSettings = TracingSettings()
+    """traces for OpenTelemetry; off by default"""
+    capture: CaptureSettings = CaptureSettings()
+    """captures of requests; off by default"""
     seal_keys: tuple[Secret, ...] = ()
     """secrets that seal reasoning on its way through clients: the first one seals, all of them can open; default: one
     is generated"""
 
     def router(self) -> Router:
         """Return a router for the providers, aliases and routes of this configuration."""
-        providers = [
-            RoutableProvider(name, one.protocols, one.models, one.is_demo) for name, one in self.providers.items()
-        ]
-        return Router(providers, self.aliases, self.routes, self.default_provider)
+        absent = {name: one.absence for name, one in self.providers.items() if one.absence}
+        return Router(
+            [routable(name, one) for name, one in self.served.items()],
+            self.aliases,
+            self.routes,
+            self.default_provider,
+            absent=absent,
+        )
+
+    @property
+    def served(self) -> dict[str, ProviderSettings]:
+        """The providers without those that are optional and lack their keys."""
+        return {name: one for name, one in self.providers.items() if not one.absence}
 
     def pools(self, rng: Random) -> Pools:
         """Return the account pools of all providers, for one worker, which gets its share of the limits."""
-        specs = [_spec(name, provider) for name, provider in self.providers.items()]
+        specs = [_spec(name, provider) for name, provider in self.served.items()]
         return Pools(specs, self.pool, rng=rng, share=1.0 / self.server.workers)
 
     def timeouts(self, provider: str) -> ProviderTimeouts:
         """Return the time limits of a provider, with those of the server where it sets none."""
         return self.providers[provider].timeouts.over(self.server.timeouts)
+
+
+_MAKERS = frozenset({"", "openai", "anthropic", "azure"})
+"""presets of those who serve GPT or Claude under the names that clients know, and of none"""
+
+
+def routable(name: str, provider: ProviderSettings) -> RoutableProvider:
+    """Return what routing needs to know of a provider."""
+    own_names = provider.is_demo or provider.preset not in _MAKERS
+    return RoutableProvider(name, provider.protocols, provider.models, own_names)
 
 
 def _spec(name: str, provider: ProviderSettings) -> ProviderSpec:
@@ -294,9 +228,15 @@ def _spec(name: str, provider: ProviderSettings) -> ProviderSpec:
         name=name,
         accounts=tuple(_account(account) for account in provider.accounts) or (AccountSpec(name=name),),
         settings=provider.pool,
-        prices=provider.prices,
+        cost=_cost(provider),
         proxies=len(provider.proxies),
     )
+
+
+def _cost(provider: ProviderSettings) -> Callable[[Usage, str], float | None] | None:
+    """Return a function for the cost of a response in dollars; None if no balance could depend on it."""
+    has_balance = any(account.balance is not None for account in provider.accounts)
+    return provider.price_book().spending(time.time) if provider.prices or has_balance else None
 
 
 def _account(account: AccountSettings) -> AccountSpec:
@@ -308,6 +248,7 @@ def _account(account: AccountSettings) -> AccountSpec:
         balance=account.balance,
         proxies=len(account.proxies),
         credential=_fingerprint(account.key),
+        of_clients=account.is_clients,
     )
 
 

@@ -11,13 +11,18 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from trilogue.config.client_accounts import client_account_problems
 from trilogue.config.network import is_loopback, official_urls, proxy_fault, url_fault
 from trilogue.config.problems import NAME, NAME_RULE
-from trilogue.config.secret import Secret
-from trilogue.config.types import AdminSettings, Config, ProviderSettings, StateSettings
+from trilogue.config.providers import DEMO_URL, ProviderSettings
+from trilogue.config.secret import Secret, foreign_reference
+from trilogue.config.tracing import TracingSettings
+from trilogue.config.types import Config, routable
 from trilogue.errors import ClientError
 from trilogue.headers import LEGAL_NAME, OF_CONNECTION
-from trilogue.routing import RoutableProvider, find_problems
+from trilogue.keys import is_time
+from trilogue.protocols.registry import CODECS
+from trilogue.routing import find_problems
 from trilogue.routing.errors import name_fault
 
 MIN_SEAL_KEY = 32
@@ -25,9 +30,7 @@ MIN_ADMIN_KEY = 16
 MIN_CLIENT_KEY = 8
 """smallest length in characters; a shorter key can be guessed in seconds"""
 
-_NAMED_STORES = ("none", "memory")
 _POSTGRESQL = ("postgresql://", "postgres://")
-_STORES = "use the path of a file, postgresql://…, memory or none"
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _SET_BY_GATEWAY = OF_CONNECTION | {"accept-encoding", "content-type"}
 _LITERAL = "the secret is written in the file; use env:NAME or file:path to keep it out"
@@ -46,11 +49,14 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     yield from _check_keys(config)
     yield from _check_admin(config)
     yield from _check_rules(config)
-    yield from _check_state(config.state)
+    yield from _check_store("state.store", config.state.store, ("memory", "none"))
+    yield from _check_store("usage.store", config.usage.store, ("none",))
+    yield from _check_tracing(config.tracing)
+    yield from _check_capture(config)
     for name, provider in config.providers.items():
         yield from _check_provider(f"providers.{name}", name, provider)
     if providers_known:
-        known = [RoutableProvider(name, one.protocols) for name, one in config.providers.items()]
+        known = [routable(name, one) for name, one in config.providers.items()]
         yield from find_problems(known, config.aliases, config.routes, config.default_provider)
     for index, key in enumerate(config.seal_keys):
         if len(key.reveal()) < MIN_SEAL_KEY:
@@ -73,12 +79,19 @@ def _check_keys(config: Config) -> Findings:
             yield f"keys[{index}]", f"is the same key as keys[{same}]"
         if key.key and len(key.key.reveal()) < MIN_CLIENT_KEY:
             yield f"keys[{index}]", f"must have at least {MIN_CLIENT_KEY} characters"
+        if key.expires and not is_time(key.expires):
+            yield f"keys[{index}].expires", "must be a date or a time such as 2027-01-31 or 2027-01-31T18:00"
+        for number, provider in enumerate(key.providers):
+            if provider not in config.providers:
+                yield f"keys[{index}].providers[{number}]", "there is no such provider"
 
 
 def _check_admin(config: Config) -> Findings:
     admin = config.admin
     if not _is_host(admin.host):
         yield "admin.host", "must be an IP address or a host name"
+    if admin.public_url and (admin.public_url == "demo:" or url_fault(admin.public_url)):
+        yield "admin.public_url", "must be an http(s) URL without a login"
     if admin.key is None:
         return
     if len(admin.key.reveal()) < MIN_ADMIN_KEY:
@@ -97,18 +110,42 @@ def _check_rules(config: Config) -> Findings:
             yield f"pool.rules[{index}].seconds", "applies only to the action cooldown"
 
 
-def _check_state(state: StateSettings) -> Findings:
-    where = state.store.reveal() if state.store is not None else ""
-    if not where or where in _NAMED_STORES:
+def _check_store(path: str, store: Secret | None, named: Iterable[str]) -> Findings:
+    """Yield what is wrong with a place to keep things. `named`: what it can be besides a file and PostgreSQL."""
+    where = store.reveal() if store is not None else ""
+    if not where or where in named:
         return
+    kinds = f"use the path of a file, postgresql://… or {' or '.join(named)}"
     if where.startswith(_POSTGRESQL):
         if not _is_url(where):
-            yield "state.store", "is not a valid URL"
+            yield path, "is not a valid URL"
     elif "://" in where:
-        yield "state.store", f"there is no such kind of store; {_STORES}"
+        yield path, f"there is no such kind of store; {kinds}"
     elif not where.startswith("/"):
         # The gateway and the commands may be started in different folders.
-        yield "state.store", f"the path of a file must begin with /; {_STORES}"
+        yield path, f"the path of a file must begin with /; {kinds}"
+
+
+def _check_other_endpoints(where: str, provider: ProviderSettings) -> Findings:
+    known = sorted({other.path for one in CODECS.values() for other in one.endpoint.others})
+    for index, path in enumerate(provider.other_endpoints or ()):
+        if not any(f"{one}/".startswith(f"{path.removeprefix('/v1').rstrip('/')}/") for one in known):
+            yield f"{where}.other_endpoints[{index}]", f"is none of {', '.join(known)}, nor the beginning of one"
+
+
+def _check_tracing(tracing: TracingSettings) -> Findings:
+    if tracing.endpoint and (tracing.endpoint.startswith("demo") or url_fault(tracing.endpoint)):
+        yield "tracing.endpoint", "must be an http(s) URL without a user, a password or a key; put the key into headers"
+    yield from _check_headers("tracing.headers", tracing.headers)
+
+
+def _check_capture(config: Config) -> Findings:
+    capture = config.capture
+    # The gateway and the commands may be started in different folders.
+    if capture.folder and not capture.folder.startswith(("/", "~/")):
+        yield "capture.folder", "must begin with / or ~/"
+    if capture.max_file_bytes > capture.max_total_bytes:
+        yield "capture.max_file_bytes", "is more than capture.max_total_bytes"
 
 
 def _is_url(text: str) -> bool:
@@ -123,22 +160,33 @@ def _check_provider(path: str, name: str, provider: ProviderSettings) -> Finding
         yield path, f"a provider's name {NAME_RULE}"
     fault = url_fault(provider.base_url) if provider.base_url else None
     if fault:
-        yield f"{path}.base_url", fault
+        named = foreign_reference(provider.base_url) or provider.base_url.startswith("env:")
+        yield f"{path}.base_url", f"{fault}; variables can only hold secrets" if named else fault
+    for protocol, url in provider.base_urls.items():
+        if fault := url_fault(url) or (url == DEMO_URL and "must be an http(s) URL") or None:
+            yield f"{path}.base_urls.{protocol.value}", fault
     if provider.is_demo and provider.accounts:
         yield f"{path}.accounts", "the built-in model does not use accounts"
+    if not fault:
+        yield from ((f"{path}.{setting}", text) for setting, text in client_account_problems(provider))
     yield from _check_names(f"{path}.accounts", [account.name for account in provider.accounts])
     yield from _check_proxies(f"{path}.proxies", provider.proxies)
     for index, account in enumerate(provider.accounts):
         yield from _check_proxies(f"{path}.accounts[{index}].proxies", account.proxies)
-    for header in provider.headers:
-        if not LEGAL_NAME.fullmatch(header):
-            yield f"{path}.headers", "the name of a header must consist of letters, digits and dashes"
-        elif header.lower() in _SET_BY_GATEWAY:
-            yield f"{path}.headers.{header}", "is set by the gateway itself"
+    yield from _check_headers(f"{path}.headers", provider.headers)
     for index, model in enumerate(provider.models):
         model_fault = name_fault(model)
         if model_fault:
             yield f"{path}.models[{index}]", model_fault
+    yield from _check_other_endpoints(path, provider)
+
+
+def _check_headers(path: str, headers: Iterable[str]) -> Findings:
+    for header in headers:
+        if not LEGAL_NAME.fullmatch(header):
+            yield path, "the name of a header must consist of letters, digits and dashes"
+        elif header.lower() in _SET_BY_GATEWAY:
+            yield f"{path}.{header}", "is set by the gateway itself"
 
 
 def _check_proxies(path: str, proxies: Iterable[Secret]) -> Findings:
@@ -173,9 +221,10 @@ def warnings(config: Config) -> Findings:
             yield f"providers.{name}.base_url", "http:// sends the key unencrypted"
     for alias in _unserved_aliases(config):
         yield f"aliases.{alias}", f"no provider serves {config.aliases[alias]}"
-    if config.admin.key is None and config.admin != AdminSettings():
-        yield "admin", "the admin interface is off because it has no key"
+    if config.admin.enabled and config.admin.key is None and not is_loopback(config.admin.host):
+        yield "admin.host", "the admin interface is off: an address that other machines can reach needs admin.key"
     yield from _state_warnings(config)
+    yield from _tracing_warnings(config.tracing)
 
 
 def _state_warnings(config: Config) -> Findings:
@@ -185,6 +234,16 @@ def _state_warnings(config: Config) -> Findings:
     if where.startswith(_POSTGRESQL) and not config.seal_keys:
         text = "there are none: each machine encrypts with a key of its own, and cannot read what another one stored"
         yield "seal_keys", text
+
+
+def _tracing_warnings(tracing: TracingSettings) -> Findings:
+    if not tracing.enabled and tracing != TracingSettings():
+        yield "tracing", "traces are off because tracing.enabled is not true"
+    if tracing.endpoint.startswith("http://") and not _is_on_loopback(tracing.endpoint):
+        if tracing.content:
+            yield "tracing.endpoint", "http:// sends prompts and responses unencrypted"
+        elif tracing.headers:
+            yield "tracing.endpoint", "http:// sends the headers unencrypted"
 
 
 def _unserved_aliases(config: Config) -> Iterator[str]:
@@ -211,6 +270,9 @@ def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
         yield "admin.key", config.admin.key
     if config.state.store is not None and "@" in config.state.store.reveal():
         yield "state.store", config.state.store
+    if config.usage.store is not None and "@" in config.usage.store.reveal():
+        yield "usage.store", config.usage.store
+    yield from ((f"tracing.headers.{name}", value) for name, value in config.tracing.headers.items())
     yield from ((f"seal_keys[{index}]", key) for index, key in enumerate(config.seal_keys))
 
 

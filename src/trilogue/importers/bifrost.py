@@ -18,7 +18,7 @@ SETTINGS: Reasons = {
     "logs_store": _LOCAL,
     "vector_store": "Trilogue does not cache responses",
     "encryption_key": "keys are not copied",
-    "governance": "virtual keys and budgets have to be set up again; see keys and accounts.balance",
+    "governance": "virtual keys and budgets have to be set up again: see keys, with limits and budget",
     "mcp": "Trilogue is not an MCP gateway",
     "plugins": "they are written for Bifrost",
     "$schema": "it describes Bifrost's files",

@@ -15,10 +15,24 @@ from msgspec import Struct
 from trilogue.importers.draft import Draft, settings_of
 from trilogue.importers.source import NotCarried, Reasons, Section
 from trilogue.importers.vendors import IMPOSSIBLE, generic_protocols, is_known, preset_named, vendor_without_prefix
-from trilogue.presets import CHAT, RESPONSES
+from trilogue.presets import CHAT, MESSAGES, RESPONSES
 
 _MILLION = 1_000_000
-_MODES = frozenset({"", "chat", "responses", "completion"})
+_MODES = frozenset({"", "chat", "responses"})
+_PASSED_MODES = frozenset(
+    {
+        "completion",
+        "embedding",
+        "rerank",
+        "moderation",
+        "image_generation",
+        "image_edit",
+        "audio_transcription",
+        "audio_speech",
+        "video_generation",
+    }
+)
+"""kinds of models whose requests pass through, to providers that speak a protocol of OpenAI"""
 _RESPONSES_PREFIX = "responses/"
 
 _DEFAULT = "Trilogue does not add parameters to requests: set it in the client"
@@ -27,7 +41,7 @@ _RETRIES = "Trilogue retries with other accounts before the first byte, within p
 _DATABASE = "Trilogue keeps its state in files"
 _FITS = "not needed: requests are adjusted to what each model accepts, and losses are declared"
 _IN_ORDER = "it is carried over, but deployments at different addresses are tried in order, not in turns"
-_WATCH = "Trilogue writes its own log"
+_WATCH = "Trilogue has its own log, metrics and traces"
 
 PARAMETERS: Reasons = {
     **dict.fromkeys(("temperature", "max_tokens", "top_p", "stop", "seed", "frequency_penalty", "n", "user"), _DEFAULT),
@@ -95,9 +109,11 @@ def _deployment(entry: Section, draft: Draft) -> _Deployment | None:
     group, parameters, info = entry.text("model_name"), entry.section("litellm_params"), entry.section("model_info")
     vendor, model = _vendor_and_model(parameters)
     mode = info.text("mode")
-    reason = IMPOSSIBLE.get(vendor) or ("" if mode in _MODES else f"models of mode {mode} are not served")
+    reason = IMPOSSIBLE.get(vendor) or ("" if mode in _MODES | _PASSED_MODES else f"mode {mode} is not served")
     reason = reason or ("" if group and model else "has no model")
     found = None if reason else _settings(vendor, model, parameters, draft)
+    if found is not None and mode in _PASSED_MODES and found[2]["protocol"] == MESSAGES.value:
+        found, reason = None, f"mode {mode} is for providers that speak Chat or Responses"
     if found is None:
         draft.drop(entry.path, reason or f"the provider {vendor} has no known address: it needs api_base")
         return None

@@ -16,17 +16,21 @@ _OTHER_NAMES = {
     "nvidia_nim": "nvidia",
     "google": "gemini",
     "sgl": "sglang",
+    "text-completion-openai": "openai",
 }
 """names of presets elsewhere"""
 
-_AWS = "requests are signed with AWS keys, which Trilogue does not do; Bedrock has /openai/v1 with a key of its own"
-_GOOGLE = "needs Google credentials that expire within the hour; Gemini with an API key works"
+_SIGNED = "requests are signed with AWS keys, which Trilogue does not do"
+_AWS = f"{_SIGNED}; use the preset bedrock or bedrock-claude with a Bedrock API key"
+_GOOGLE = (
+    "use the preset vertex with project and region: it gets its keys from gcloud, and models are called google/NAME"
+)
 _OWN_PROTOCOL = "its API is none of the three protocols"
 IMPOSSIBLE = {
     "bedrock": _AWS,
     "bedrock_converse": _AWS,
-    "sagemaker": _AWS,
-    "sagemaker_chat": _AWS,
+    "sagemaker": _SIGNED,
+    "sagemaker_chat": _SIGNED,
     "vertex_ai": _GOOGLE,
     "vertex_ai_beta": _GOOGLE,
     "vertex": _GOOGLE,
@@ -36,7 +40,6 @@ IMPOSSIBLE = {
     "replicate": _OWN_PROTOCOL,
     "huggingface": _OWN_PROTOCOL,
     "elevenlabs": _OWN_PROTOCOL,
-    "text-completion-openai": "legacy completions are not served",
 }
 """providers that cannot be carried over, with the reason"""
 

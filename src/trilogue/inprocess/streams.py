@@ -13,7 +13,7 @@ from trilogue.inprocess.bridge import Bridge, BridgeCall
 from trilogue.jsontext.text import parse_upstream
 from trilogue.model import Failure, FailureKind
 from trilogue.protocols.failure.convert import failure_of
-from trilogue.translate.responses import StreamTranslator
+from trilogue.translate.streams import StreamTranslator
 
 _UNTOLD = frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED})
 """failures that a stream does not report itself: its bytes only look wrong, or are missing"""

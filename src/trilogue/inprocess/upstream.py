@@ -72,8 +72,8 @@ def _urls(
     provider: str, preset: Preset | None, settings: HttpSettings, environ: Mapping[str, str]
 ) -> dict[Protocol, str]:
     """Return the base URL of each protocol that the upstream is asked in, the preferred one first."""
-    known = dict(preset.urls) if preset is not None else {}
     given = settings.get("base_url", "") or _base_from_environment(provider, environ)
+    known = _known_urls(preset, environ, needed=not given) if preset is not None else {}
     named = settings.get("protocol")
     if named:
         protocol = protocol_of(named)
@@ -83,13 +83,22 @@ def _urls(
         return {protocol: url}
     if preset is not None:
         # One address serves one protocol, or all of them where the vendor's own addresses are one.
-        same = len(set(known.values())) == 1
-        return dict.fromkeys(known if same else [preset.protocol], given) if given else known
+        return dict.fromkeys(known if preset.one_address else [preset.protocol], given) if given else known
     if given:
         raise ClientError(f"{provider} is not a known provider: say with protocol= what {provider} speaks")
     raise ClientError(
         f"{provider} is not a known provider: set base_url and protocol, or name one of {', '.join(PRESETS)}"
     )
+
+
+def _known_urls(preset: Preset, environ: Mapping[str, str], *, needed: bool) -> dict[Protocol, str]:
+    """Return the addresses of a preset. Raises ClientError if they have parts that the environment does not set."""
+    values = {parameter.name: parameter.value(environ) for parameter in preset.parameters}
+    missing = [parameter for parameter in preset.parameters if not values[parameter.name]]
+    if missing and needed:
+        variables = ", ".join(" or ".join(parameter.variables) for parameter in missing)
+        raise ClientError(f"the address of {preset.name} is not known: set {variables}, or pass base_url")
+    return preset.addresses(values)
 
 
 def _base_from_environment(provider: str, environ: Mapping[str, str]) -> str:
@@ -103,8 +112,9 @@ def _key(provider: str, preset: Preset | None, settings: HttpSettings, environ: 
         return Secret(given)
     variable = preset.variable if preset is not None else ""
     found = environ.get(variable, "").strip() if variable else ""
-    if variable and not found and not settings.get("base_url"):
-        raise ClientError(f"there is no key for {provider}: set {variable}, or pass api_key")
+    if preset is not None and not preset.port and not found and not settings.get("base_url"):
+        hint = f"set {variable}, or pass api_key" if variable else f"pass as api_key what `{preset.command}` prints"
+        raise ClientError(f"there is no key for {provider}: {hint}")
     # The vendor's key must not go to another address by accident: there it has to be passed.
     return Secret(found) if found and not settings.get("base_url") else None
 

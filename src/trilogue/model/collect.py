@@ -1,7 +1,7 @@
 """Conversion between a stream of events and a complete response.
 
-`Collector` takes the events of one response and returns the `Response`; `events_of` splits a `Response` into events.
-This way streamed and complete responses go through the same translation steps.
+`Collector` takes the events of one response and returns the `Response`, or what is there of it so far. `events_of`
+splits a `Response` into events. This way streamed and complete responses go through the same translation steps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from trilogue.model.events import (
     ReasoningDelta,
     ResponseStart,
 )
-from trilogue.model.response import Response
+from trilogue.model.failure import Failure
+from trilogue.model.response import Response, Stop, Usage
 
 
 class OpenBlock(Struct, eq=False):
@@ -44,6 +45,10 @@ class OpenBlock(Struct, eq=False):
     def text(self) -> str:
         """Return the text of all deltas so far."""
         return "".join(self.texts)
+
+    def so_far(self) -> Block:
+        """Return the block with the deltas that have arrived."""
+        return self.close(_NOT_STOPPED)
 
     def close(self, stop: BlockStop) -> Block:
         """Return the complete block, built from the collected deltas or taken from the stop event."""
@@ -94,8 +99,15 @@ _CLOSE: dict[type[Block], Callable[..., Block]] = {
 }
 
 
+_NOT_STOPPED = BlockStop(-1)
+
+
 class Collector:
-    """An accumulator that is fed with the events of one response and then returns the `response`."""
+    """An accumulator that is fed with the events of one response and then returns the `response`.
+
+    Everything else can be read at any time: `blocks` has what is there so far, and `feed` returns each block, such as a
+    tool call with all of its arguments, as soon as it is complete.
+    """
 
     def __init__(self) -> None:
         self._start: ResponseStart | None = None
@@ -104,9 +116,43 @@ class Collector:
         self._open: dict[int, OpenBlock] = {}
         self._done: dict[int, Block] = {}
 
-    def feed(self, event: Event) -> None:
-        """Add one event of the response."""
-        _COLLECT[type(event)](self, event)
+    def feed(self, event: Event) -> Block | None:
+        """Add one event of the response. Return the block that it completes, if it does."""
+        return _COLLECT[type(event)](self, event)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """All blocks in the order in which they started. Those that are not complete have what has arrived."""
+        found = {index: block.so_far() for index, block in self._open.items()} | self._done
+        return tuple([found[index] for index in sorted(found)])
+
+    @property
+    def completed(self) -> tuple[Block, ...]:
+        """The blocks that are complete."""
+        return tuple([self._done[index] for index in sorted(self._done)])
+
+    @property
+    def id(self) -> str:
+        """The id of the response; empty until it has begun."""
+        return "" if self._start is None else self._start.id
+
+    @property
+    def stop(self) -> Stop | None:
+        """Why the response ended, once it is complete."""
+        return None if self._finish is None else self._finish.stop
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the response failed, if it did."""
+        return None if self._failed is None else self._failed.failure
+
+    @property
+    def usage(self) -> Usage | None:
+        """The usage that is known so far."""
+        # Messages sends input tokens at the start and cumulative figures at the end; some servers send only one.
+        if self._finish is not None and self._finish.usage is not None:
+            return self._finish.usage
+        return None if self._start is None else self._start.usage
 
     def response(self) -> Response:
         """Return the complete response.
@@ -124,11 +170,9 @@ class Collector:
             id=start.id,
             model=start.model,
             created=start.created,
-            blocks=tuple(self._done[index] for index in sorted(self._done)),
+            blocks=self.completed,
             stop=finish.stop,
-            # Messages sends input tokens at the start and cumulative figures at the end; some servers send only one of
-            # them.
-            usage=finish.usage if finish.usage is not None else start.usage,
+            usage=self.usage,
             tier=finish.tier,
             extras=extras or None,
         )
@@ -151,9 +195,10 @@ class Collector:
     def _on_logprobs(self, event: LogprobsDelta) -> None:
         self._block(event.index).logprobs.extend(event.logprobs)
 
-    def _on_block_stop(self, event: BlockStop) -> None:
-        self._done[event.index] = self._block(event.index).close(event)
+    def _on_block_stop(self, event: BlockStop) -> Block:
+        block = self._done[event.index] = self._block(event.index).close(event)
         del self._open[event.index]
+        return block
 
     def _on_finish(self, event: Finish) -> None:
         self._finish = event
@@ -167,7 +212,7 @@ class Collector:
         return self._open[index]
 
 
-_COLLECT: dict[type[Event], Callable[..., None]] = {
+_COLLECT: dict[type[Event], Callable[..., Block | None]] = {
     ResponseStart: Collector._on_start,
     BlockStart: Collector._on_block_start,
     Delta: Collector._on_delta,

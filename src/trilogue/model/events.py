@@ -134,6 +134,11 @@ class Sequencer:
         self.direct = -1
         """the index of the open block if it is text or reasoning and keeps its number, else -1; fast paths use it"""
 
+    @property
+    def waits(self) -> bool:
+        """Whether events of some block wait for another block to stop."""
+        return bool(self._waiting)
+
     def feed(self, events: Iterable[Event]) -> list[Event]:
         """Return the events that can be sent now."""
         out: list[Event] = []

@@ -287,6 +287,11 @@ LOSSES: dict[str, LossRule] = {
         "a policy changed or removed reasoning that carries a signature or encrypted reasoning",
         "sent without the signature, or not sent; it cannot be sent back to its provider",
     ),
+    "policy.prefix": LossRule(
+        NOTICE,
+        "a policy changed what comes before reasoning with a signature",
+        "sent; a provider that binds reasoning to its prefix refuses it, unless the policy did the same before",
+    ),
     "policy.annotations": LossRule(
         NOTICE, "citations or token probabilities of a text that a policy changed", "dropped"
     ),

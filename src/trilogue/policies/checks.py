@@ -13,6 +13,7 @@ from trilogue.policies.verdicts import Drop, Pass, PolicyVerdict, Replace, Rewri
 
 MOST_BLOCKS = 64
 """blocks that may take the place of one"""
+MOST_SHOWN = 200
 MOST_TEXT = 1_000_000
 """characters that one verdict, or all replacements in one block, may have"""
 
@@ -33,15 +34,17 @@ class _Boundary:
     """A context manager that stops every exception of the code inside, and keeps the name of its type."""
 
     error: str = ""
+    text: str = ""
+    """what the exception says; it may quote content"""
 
     def __enter__(self) -> _Boundary:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> bool:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         # An interrupt or a cancelled task is not the policy's fault and goes on.
-        if kind is None or not issubclass(kind, Exception):
+        if kind is None or not issubclass(kind, Exception | SystemExit):
             return False
-        self.error = kind.__name__
+        self.error, self.text = kind.__name__, str(error)
         return True
 
 
@@ -50,6 +53,13 @@ def guarded(call: Callable[[], object]) -> object:
     with _Boundary() as boundary:
         return call()
     return Trouble(f"raised {boundary.error}")
+
+
+def imported(load: Callable[[], object]) -> object:
+    """Return what is loaded, or a `Trouble` that says why it cannot be. Only for code that has seen no content."""
+    with _Boundary() as boundary:
+        return load()
+    return Trouble(" ".join(f"{boundary.error}: {boundary.text}".split())[:MOST_SHOWN])
 
 
 def check(stage: str, verdict: object, block: Block | None = None, ids: Iterable[str] = ()) -> Trouble | None:

@@ -36,7 +36,7 @@ class Filtering:
         """the scans of the block"""
         self._outlet = outlet
         self._ledger = hooks.ledger
-        self._replacement = hooks.unsigned
+        self._make_unsigned = hooks.make_unsigned
         self._path = start.block.path
         self._kept: list[CitationDelta | LogprobsDelta] = []
         self._read: list[str] = []
@@ -142,7 +142,7 @@ class Filtering:
         if opaque is None or opaque.kind is not OpaqueKind.SIGNATURE or not self.flow.changed:
             return opaque
         self._ledger.add("policy.reasoning", self._path)
-        return self._replacement
+        return self._make_unsigned()
 
 
 def _emptied(block: Block) -> tuple[Block, str]:

@@ -66,6 +66,10 @@ def interest_of(policy: Policy, block: Block) -> Interest:
     return "whole" if wanted else None
 
 
+def _nothing() -> None:
+    """Return no value: the reasoning goes on without one."""
+
+
 class _AlwaysStops(Policy):
     """A stand-in for a policy that failed before it could look at a block: it stops at the first character."""
 
@@ -93,8 +97,8 @@ class Hooks:
         self.records = Records(clock)
         self.spent: list[Usage] = []
         """the usage of every answer that cost something"""
-        self.unsigned: Opaque | None = None
-        """the value that takes the place of a signature of reasoning that was changed"""
+        self.make_unsigned: Callable[[], Opaque | None] = _nothing
+        """returns what takes the place of the signature of reasoning that was changed"""
         self.call_ids: set[str] = set()
         """the ids of the calls that have gone on"""
 
@@ -165,7 +169,7 @@ class Hooks:
             same = (old.summary, old.raw) == (new.summary, new.raw)
             if not same and new.opaque is not None and new.opaque.kind is OpaqueKind.SIGNATURE:
                 self.ledger.add("policy.reasoning", old.path)
-                return replace(new, opaque=self.unsigned)
+                return replace(new, opaque=self.make_unsigned())
         if isinstance(old, Text) and isinstance(new, Text):
             return self._settled_text(old, new)
         return new

@@ -107,6 +107,10 @@ class Machine:
             self._held.more(events)
         return True
 
+    def wants(self, kind: type[Block]) -> bool:
+        """Return whether a policy wants to see blocks of a kind."""
+        return any([_kind_interest(policy, kind) for policy in self.hooks.policies])
+
     def outcome(self, result: Literal["complete", "stopped", "failed", "cut"], end: Finish | None = None) -> Outcome:
         """Return how the response ended."""
         records = tuple(self.hooks.records.items)
@@ -129,6 +133,7 @@ class Machine:
         if flow is not None and flow.active:
             self.phase = RunPhase.FILTERING
             self._filtering = Filtering(event, flow, self.outlet, self.hooks)
+            self.outlet.changed = self.outlet.changed or flow.changed
             return self._stop_if_found(self._filtering)
         self.phase = RunPhase.PASSING
         self._held = HeldBlock(event) if self.collects else None
@@ -224,7 +229,7 @@ class Machine:
         self.phase = RunPhase.DONE
         outlet = self.outlet
         outlet.drop_calls()
-        outlet.close_block(self.hooks.unsigned)
+        outlet.close_block(self.hooks.make_unsigned)
         outlet.changed = True
         outlet.made(words_block(verdict))
         end = Finish(stop=Stop(reason=StopReason.END), usage=self._usage_so_far())
@@ -260,6 +265,14 @@ def _sees_whole_blocks(policy: Policy) -> bool:
 def _interest(policy: Policy, block: Block) -> str | None:
     # Only a complete native block is certain to be a call.
     return "whole" if isinstance(block, Native) and policy.calls else interest_of(policy, block)
+
+
+def _kind_interest(policy: Policy, kind: type[Block]) -> object:
+    if kind in (Text, Refusal):
+        return policy.text
+    if kind is Reasoning:
+        return policy.reasoning
+    return (policy.calls and kind in (ToolCall, Native)) or (policy.others and kind is not ToolCall)
 
 
 def _begins_whole(block: Block) -> bool:

@@ -6,7 +6,7 @@ fits what the client got.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -129,13 +129,13 @@ class Outlet:
         self.changed = self.changed or bool(self._calls)
         self._calls = []
 
-    def close_block(self, unsigned: Opaque | None) -> None:
+    def close_block(self, make_unsigned: Callable[[], Opaque | None]) -> None:
         """End the block that flows, if there is one, for a response that is stopped.
 
-        `unsigned`: the value that closes reasoning in place of a signature.
+        `make_unsigned`: returns the value that closes reasoning in place of a signature.
         """
         if self._open is not None:
-            self.stop_block(BlockStop(self.index, unsigned if isinstance(self._open, Reasoning) else None))
+            self.stop_block(BlockStop(self.index, make_unsigned() if isinstance(self._open, Reasoning) else None))
 
     def finish(self, event: Finish) -> None:
         """End the response, with a stop reason that fits the calls that the client got."""

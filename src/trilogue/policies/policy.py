@@ -65,6 +65,10 @@ class Policy:
     """One policy with its settings. Every hook is optional."""
 
     Settings: ClassVar[type[PolicySettings]] = PolicySettings
+    secrets: ClassVar[tuple[str, ...]] = ()
+    """settings that may be written as `env:NAME` or `file:path` in a configuration"""
+    internal: ClassVar[bool] = False
+    """whether it also applies to requests that policies make themselves"""
 
     text: Interest = None
     """interest in text and refusals"""

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 
 from trilogue.errors import InternalError
 from trilogue.model import (
+    Block,
     Collector,
     Event,
     Ledger,
@@ -62,8 +63,8 @@ class PolicyRun:
         self.context = context or Context()
         self.ledger = ledger or Ledger()
         self._hooks = Hooks(tuple(policies), self.context, self.ledger, clock)
-        # Messages clients expect a signature on all reasoning, and a sealed mark is recognised when it comes back.
-        self._hooks.unsigned = unsigned
+        if unsigned is not None:
+            self._hooks.make_unsigned = lambda: unsigned
         self._machine = Machine(self._hooks)
         self._inbox: deque[Event] = deque()
         self._steps: Steps[None] | None = None
@@ -101,6 +102,17 @@ class PolicyRun:
         """The usage of the answers that policies asked for."""
         return self._hooks.spent
 
+    def wants(self, kinds: Iterable[type[Block]]) -> bool:
+        """Return whether a policy wants to see blocks of one of these kinds."""
+        return any([self._machine.wants(kind) for kind in kinds])
+
+    def attach(self, ledger: Ledger, unsigned: Callable[[], Opaque | None]) -> None:
+        """Declare losses in this ledger, and close reasoning that was changed with this value."""
+        ledger.losses.extend(self.ledger.losses)
+        self.ledger = self._hooks.ledger = ledger
+        # Messages clients expect a signature on all reasoning, and a sealed mark is recognised when it comes back.
+        self._hooks.make_unsigned = unsigned
+
     def begin(self, request: Request) -> None:
         """Apply the policies to the request. The result is `request`, or `stopped` if it must not go out."""
         self._run(self._request_steps(request))
@@ -133,15 +145,20 @@ class PolicyRun:
 
     def close(self) -> None:
         """End the run because the client left or the stream was cut. Nothing goes on after that."""
+        was_done = self.done
+        self.abandon()
+        if not was_done:
+            self._run(self._hooks.end(self._machine.outcome("cut")))
+
+    def abandon(self) -> None:
+        """End the run without telling the policies, because another run takes its place."""
         if self._steps is not None:
             self._steps.close()
             if self.pending is not None:
                 close_coroutine(self.pending.awaitable)
             self._steps = self.pending = None
         self._inbox.clear()
-        if not self.done:
-            self._machine.phase = RunPhase.DONE
-            self._run(self._hooks.end(self._machine.outcome("cut")))
+        self._machine.phase = RunPhase.DONE
 
     def words_response(self, protocol: Protocol, *, id: str, model: str, created: int | None = None) -> Response:
         """Return the response for a request that a policy stopped before it went out. It has cost nothing."""

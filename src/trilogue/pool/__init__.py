@@ -35,14 +35,14 @@ How a gateway uses it, for every protocol, streamed or not:
         log.info("decision", **plan.decision.as_dict())
 
 `attempt.proxy` is a position in the account's `proxies`, or in the provider's if the account has none.
-`pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `Recent` are for people.
+`pools.overview`, `find`, `enable`, `disable`, `reset`, and `set_balance` are for people.
 """
 
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.pool.choice.account import Account, AccountRequest, Lease
 from trilogue.pool.choice.conversation import response_key, sticky_key
 from trilogue.pool.choice.ready import Skipped
-from trilogue.pool.decision import Attempt, Considered, Decision, Recent
+from trilogue.pool.decision import Attempt, Considered, Decision
 from trilogue.pool.health.classify import ROWS, Action, Scope, Verdict, classify
 from trilogue.pool.health.health import growing_delay, named_delay
 from trilogue.pool.plan import AttemptPlan
@@ -54,7 +54,6 @@ from trilogue.pool.settings import (
     AccountSpec,
     PoolSettings,
     PoolsSettings,
-    Price,
     ProviderSpec,
     RetryBudget,
     RetryRule,
@@ -83,9 +82,7 @@ __all__ = [
     "PoolSettings",
     "Pools",
     "PoolsSettings",
-    "Price",
     "ProviderSpec",
-    "Recent",
     "RetryBudget",
     "RetryRule",
     "Scope",

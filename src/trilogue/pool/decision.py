@@ -1,4 +1,4 @@
-"""Why a request was sent where it was sent: one record per request as plain data, and the recent ones.
+"""Why a request was sent where it was sent: one record per request as plain data.
 
 Names, counts and times only: no keys, no prompts, no text of upstreams. Field names are those of the log and of the
 admin interface.
@@ -6,8 +6,6 @@ admin interface.
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -22,9 +20,12 @@ ADJUSTED = "adjusted"
 class Attempt(Struct, kw_only=True, gc=False):
     """One attempt. Times are seconds since the request began. `rests`: seconds of the cooldown that it started.
 
-    `how`: sticky, strategy, last_resort, stripped (the same account again, without reasoning) or adjusted (the same
-    account again, without the parameter that it refused). `action`: the verdict on a failure, or `answered`, `released`
-    (the client disconnected), or empty while it is running.
+    `how`: sticky, only (what the request refers to is stored there), strategy, last_resort, stripped (the same account
+    again, without reasoning) or adjusted (the same account again, without the parameter that it refused). `action`: the
+    verdict on a failure, or `answered`, `released` (the client disconnected), or empty while it is running.
+
+    `text`: the failure in our own words, if it has any. `protocol`: that of the request to the upstream. `connect`:
+    seconds that a new connection took; None if there was none. `first_byte`: when the headers of the response came.
     """
 
     provider: str
@@ -40,6 +41,10 @@ class Attempt(Struct, kw_only=True, gc=False):
     why: str = ""
     status: int = 0
     rests: float | None = None
+    text: str = ""
+    protocol: str = ""
+    connect: float | None = None
+    first_byte: float | None = None
 
     @property
     def strip(self) -> bool:
@@ -77,32 +82,3 @@ class Decision(Struct, kw_only=True, gc=False):
         """Return plain data for JSON and the log."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return plain
-
-
-class Recent:
-    """The latest decisions, up to a limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._decisions: deque[Decision] = deque(maxlen=limit)
-        self.add = self._decisions.append
-        """add a decision; the oldest is dropped"""
-
-    def __len__(self) -> int:
-        return len(self._decisions)
-
-    def with_limit(self, limit: int) -> Recent:
-        """Return the latest decisions with another limit; this very object if the limit is the same."""
-        if limit == self._limit:
-            return self
-        recent = Recent(limit)
-        recent._decisions.extend(self._decisions)
-        return recent
-
-    def find(self, request_id: str) -> Decision | None:
-        """Return the decision on a request, or None. Looks through all: every request adds one, people rarely ask."""
-        return next((one for one in reversed(self._decisions) if one.request_id == request_id), None)
-
-    def latest(self, most: int = 100) -> list[Decision]:
-        """Return the latest decisions, newest first."""
-        return list(islice(reversed(self._decisions), most))

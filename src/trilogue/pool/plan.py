@@ -17,7 +17,7 @@ from trilogue.model import Failure, FailureKind, Usage
 from trilogue.pool.choice.account import AccountRequest, Lease
 from trilogue.pool.choice.conversation import response_key
 from trilogue.pool.decision import ADJUSTED, STRIPPED, Attempt, Decision
-from trilogue.pool.health.classify import INSUFFICIENT, Action, Scope, Verdict, classify
+from trilogue.pool.health.classify import INSUFFICIENT, NO_CREDENTIAL, Action, Scope, Verdict, classify
 from trilogue.pool.pool import Pool, Survey
 from trilogue.pool.retry_budget import Budget
 from trilogue.pool.settings import RetryRule
@@ -91,6 +91,11 @@ class AttemptPlan(Struct, eq=False):
     """how the last attempt failed"""
     wait: float = 0.0
     """seconds to sleep before the attempt"""
+
+    def use_home(self) -> None:
+        """Let each provider use only the account that keeps its files and batches. Call it before `next`."""
+        for target in self._targets:
+            target.only = target.pool.home.name
 
     def next(self, now: float) -> Attempt | None:
         """Return the next attempt to make, or None: then ask `pause`, and `ending` for the client's error."""
@@ -217,6 +222,8 @@ class AttemptPlan(Struct, eq=False):
         verdict = classify(error, self._shared.rules)
         if verdict.blame_proxy and self._has_another_proxy(now):
             verdict = replace(verdict, scope=Scope.NONE)
+        if self._lease is not None and self._lease.account.spec.of_clients:
+            verdict = verdict.for_client_key()
         self._verdict = verdict
         pool, lease = self._target.pool, self._lease
         until = pool.failed(lease, now, verdict, self._shared.rng) if lease is not None else None
@@ -276,30 +283,34 @@ class AttemptPlan(Struct, eq=False):
 
     def ending(self, now: float) -> Failure:
         """Return the error for the client when there is no next attempt."""
+        no_account = f"no account of {self._providers()} can be used"
         if self._returns_last_failure():
-            return self.failure or _unavailable(None)
+            return self.failure or _unavailable(no_account, None)
         times = [survey.retry_at for survey in self._surveys if survey.retry_at is not None]
         wait = max(min(times) - now, 0.0) if times else None
         reasons: set[str] = set().union(*(survey.reasons for survey in self._surveys)) - {"tried"}
         reasons |= {attempt.why for attempt in self.decision.attempts}
         if reasons and reasons <= {"model_not_found"}:
-            return self.failure or Failure(kind=FailureKind.MODEL_NOT_FOUND, message="no account has this model")
+            text = f"no account of {self._providers()} has this model"
+            return self.failure or Failure(kind=FailureKind.MODEL_NOT_FOUND, message=text)
         if reasons & _LIMITS:
             return Failure(
                 kind=FailureKind.RATE_LIMIT,
-                message="all accounts are at their rate limit" + self._limit_message(),
+                message=f"all accounts of {self._providers()} are at their rate limit" + self._limit_message(),
                 code="rate_limit_exceeded",
                 retry_after=wait or 1.0,
             )
         if self.decision.outcome == "budget":
-            return _unavailable(None)
+            return _unavailable(no_account, None)
         if reasons and reasons <= _MONEY:
-            return _needs_operator("the upstream accounts have run out of credit or quota", QUOTA, wait)
-        if reasons and reasons <= _KEYS:
-            return _needs_operator(_NO_ACCOUNT, CREDENTIAL, wait)
-        return (
-            _unavailable(wait) if wait is not None and wait <= SOON else _needs_operator(_NO_ACCOUNT, CREDENTIAL, wait)
-        )
+            return _needs_operator(f"the accounts of {self._providers()} have no credit or quota left", QUOTA, wait)
+        if (reasons and reasons <= _KEYS) or wait is None or wait > SOON:
+            return _needs_operator(no_account, CREDENTIAL, wait)
+        return _unavailable(no_account, wait)
+
+    def _providers(self) -> str:
+        """Return the names of the providers that could have served the request."""
+        return " and ".join(dict.fromkeys(target.pool.name for target in self._targets)) or "any provider"
 
     def _limit_message(self) -> str:
         """Return which limit it was, in the words of the last upstream that refused."""
@@ -331,19 +342,19 @@ class AttemptPlan(Struct, eq=False):
         last.ended, last.action = took, action
         if verdict is not None:
             last.scope, last.why, last.status = verdict.scope.value, verdict.why, verdict.status
+            last.text = verdict.text
             last.rests = None if until is None else until - now
 
 
 _LIMITS = frozenset({"rate_limited", "concurrency", "requests_per_minute", "tokens_per_minute", "cooling"})
 _MONEY = frozenset({"out_of_quota", "out_of_money", "balance", INSUFFICIENT})
-_KEYS = frozenset({"disabled", "bad_key", "account_closed"})
-_NO_ACCOUNT = "no upstream account can be used"
+_KEYS = frozenset({"disabled", "bad_key", "account_closed", NO_CREDENTIAL})
 
 
-def _unavailable(wait: float | None) -> Failure:
+def _unavailable(message: str, wait: float | None) -> Failure:
     return Failure(
         kind=FailureKind.UNAVAILABLE,
-        message=f"{_NO_ACCOUNT} now",
+        message=f"{message} now",
         code="no_account",
         status=503,
         retry_after=wait,

@@ -7,8 +7,6 @@ is added to `changes`, in order.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from random import Random
 from typing import NamedTuple
 
@@ -23,7 +21,7 @@ from trilogue.pool.decision import Considered
 from trilogue.pool.health.classify import Verdict
 from trilogue.pool.health.health import Health
 from trilogue.pool.health.learned import Lessons
-from trilogue.pool.settings import Price, ProviderSpec
+from trilogue.pool.settings import ProviderSpec
 
 MOST_SKIPPED = 8
 """Accounts named in one explanation; the rest are counted."""
@@ -104,6 +102,8 @@ class Pool:
         if now < health.cooldown_until or (now < health.failing_until and not include_failing):
             return None
         account, how, broken = None, "sticky", ""
+        if request.only:
+            return self._only(now, request, include_failing=include_failing)
         if request.sticky and self.settings.sticky:
             account, broken = self._sticky_account(now, request, include_failing=include_failing)
         if account is None:
@@ -113,6 +113,17 @@ class Pool:
         if now < account.failing_until:
             how = "last_resort"
         return AccountChoice(account, how, broken)
+
+    def _only(self, now: float, request: AccountRequest, *, include_failing: bool) -> AccountChoice | None:
+        account = self._by_name.get(request.only)
+        if account is None or self.ready.why_unavailable(account, now, request, include_failing=include_failing):
+            return None
+        return AccountChoice(account, "only", "")
+
+    @property
+    def home(self) -> Account:
+        """The account that keeps files, batches and the like: the first of the lowest tier."""
+        return min(self.accounts, key=lambda account: (account.spec.priority, account.index))
 
     def reserve(self, choice: AccountChoice, now: float, request: AccountRequest) -> Lease:
         """Reserve what `pick` has found, and assign the conversation to it."""
@@ -190,8 +201,8 @@ class Pool:
         if usage is not None:
             if account.tokens is not None and (used := usage.input + usage.output):
                 account.tokens.take(now, used - lease.tokens)
-            if self._spec.prices:
-                account.spent += cost(usage, price_of(self._spec.prices, lease.model))
+            if self._spec.cost is not None:
+                account.spent += self._spec.cost(usage, lease.model) or 0.0
             if self._by_balance:
                 account.rank = rank_by_balance(account)
         self.health.succeeded(lease, now)
@@ -221,13 +232,13 @@ class Pool:
 
     def survey(self, now: float, request: AccountRequest) -> Survey:
         """Return why no account is available. The result is used again for a moment: see `SURVEY_SECONDS`."""
-        kept = self._last_survey
+        kept = self._last_survey if not request.only else None
         if kept and kept[0] == self.ready.version and kept[1] == request.model and 0 <= now - kept[2] < SURVEY_SECONDS:
             return kept[3]
         reasons: Counter[str] = Counter()
         times = [at for at in (self.health.cooldown_until,) if at > now]
         worth_waiting = times.copy()
-        for account in self.accounts:
+        for account in self.accounts if not request.only else [self._by_name[request.only]]:
             why = self.ready.why_unavailable(account, now, request, include_failing=True)
             if why == "cooling":
                 why = account.why or why
@@ -242,7 +253,7 @@ class Pool:
         survey = Survey(
             reasons=dict(reasons), retry_at=min(times, default=None), wait_until=min(worth_waiting, default=None)
         )
-        if not request.tried:
+        if not request.tried and not request.only:
             self._last_survey = (self.ready.version, request.model, now, survey)
         return survey
 
@@ -292,28 +303,3 @@ class Pool:
     def take_over(self, change: Cooled, now: float) -> None:
         """Apply a cooldown that another process has started."""
         self.health.take_over(self._by_name.get(change.account), change, now)
-
-
-MILLION = 1_000_000
-
-
-def price_of(prices: Mapping[str, Price], model: str) -> Price | None:
-    """Return the price of a model: by its name, else by the first pattern such as `gpt-*` that matches."""
-    exact = prices.get(model)
-    if exact is not None:
-        return exact
-    return next((price for pattern, price in prices.items() if "*" in pattern and fnmatchcase(model, pattern)), None)
-
-
-def cost(usage: Usage, price: Price | None) -> float:
-    """Return the cost of a response in the unit of the prices; 0 without a price."""
-    if price is None:
-        return 0.0
-    cached = price.input if price.cached is None else price.cached
-    written = price.input if price.cache_write is None else price.cache_write
-    return (
-        usage.fresh * price.input
-        + (usage.cache_read or 0) * cached
-        + (usage.cache_write or 0) * written
-        + usage.output * price.output
-    ) / MILLION

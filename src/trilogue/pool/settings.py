@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+
+from trilogue.model import Usage
 
 Strategy = Literal["lru", "weighted", "highest_balance"]
 RuleAction = Literal["client", "next", "cooldown", "disable"]
@@ -13,7 +16,6 @@ RuleScope = Literal["account", "account_model", "provider"]
 Share = Annotated[float, Meta(ge=0, le=10)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Wait = Annotated[float, Meta(gt=0, le=604_800)]
-Money = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 
 
 class AccountLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,19 +49,6 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """time after which a disabled account gets one request to test whether it works again; doubles each time"""
     max_wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 10.0
     """how long a request waits for an account that is cooling down if no other is available; 0: it fails at once"""
-
-
-class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Price of a model per million tokens, in the unit of the balances."""
-
-    input: Money = 0.0
-    """input tokens"""
-    cached: Money | None = None
-    """input tokens read from the cache; default: the price of `input`"""
-    cache_write: Money | None = None
-    """input tokens written to the cache; default: the price of `input`"""
-    output: Money = 0.0
-    """output tokens, including reasoning"""
 
 
 class RetryRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,8 +87,6 @@ class PoolsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """what to do about specific failures; the first match wins, and takes precedence over everything built in"""
     retry_budget: RetryBudget = RetryBudget()
     """limits how much of the traffic may be retries"""
-    keep_decisions: Annotated[int, Meta(ge=0, le=100_000)] = 200
-    """how many recent decisions can be looked up; each request gets slightly slower the more are kept"""
     persist: bool = True
     """keep cooldowns, sticky conversations and balances in the state folder; otherwise workers share them only while
     they run"""
@@ -108,7 +95,8 @@ class PoolsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class AccountSpec(Struct, frozen=True, kw_only=True):
     """One account as the pool sees it. `proxies`: how many egress proxies it can use.
 
-    `credential`: a fingerprint of its key; None if the key could not be read, which counts as unchanged.
+    `credential`: a fingerprint of its key; None if the key could not be read, which counts as unchanged. `of_clients`:
+    every client sends its own key, so that what is wrong with one says nothing about the others.
     """
 
     name: str
@@ -118,13 +106,17 @@ class AccountSpec(Struct, frozen=True, kw_only=True):
     balance: float | None = None
     proxies: int = 0
     credential: str | None = ""
+    of_clients: bool = False
 
 
 class ProviderSpec(Struct, frozen=True, kw_only=True):
-    """A provider as the pool sees it. `proxies`: how many egress proxies all its accounts share."""
+    """A provider as the pool sees it. `proxies`: how many egress proxies all its accounts share.
+
+    `cost`: returns what a response of a model has cost, or None if that is unknown; None if balances do not matter.
+    """
 
     name: str
     accounts: tuple[AccountSpec, ...]
     settings: PoolSettings = PoolSettings()
-    prices: dict[str, Price] = {}
+    cost: Callable[[Usage, str], float | None] | None = None
     proxies: int = 0

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 
 from trilogue.model import Usage
-from trilogue.prices import anthropic, openai
-from trilogue.prices.price import Money, PriceRow
+from trilogue.prices import anthropic, openai, others
+from trilogue.prices.price import Money, PriceRow, Rates, money
 from trilogue.profiles import plain_name
 
-ROWS: tuple[PriceRow, ...] = (*anthropic.ROWS, *openai.ROWS)
+ROWS: tuple[PriceRow, ...] = (*anthropic.ROWS, *openai.ROWS, *others.ROWS)
 """all known prices"""
 
 _DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
@@ -28,16 +28,21 @@ def price_row(model: str, vendor: str) -> PriceRow | None:
     return _BY_NAME.get((vendor, name)) or _BY_NAME.get((vendor, _DATED.sub("", name)))
 
 
-def cost(usage: Usage, model: str, vendor: str) -> Money | None:
-    """Return what a response has cost, or None if that is unknown. It is never 0 for lack of a price."""
+def cost(usage: Usage, model: str, vendor: str, hour: int = 0) -> Money | None:
+    """Return what a response has cost, or None if that is unknown. It is never 0 for lack of a price.
+
+    `hour`: when, in hours since the epoch; for vendors whose prices depend on the time of day.
+    """
     row = price_row(model, vendor)
-    return None if row is None else row.cost(usage)
+    prices = None if row is None else row.prices(hour)
+    found = None if prices is None else prices.cost(usage)
+    return None if found is None else money(found, usage)
 
 
 def prices_table() -> str:
     """Return all prices as a Markdown table, for docs/prices.md."""
     head = (
-        "| vendor | models | input | cache read | cache write | cache write, long | output | long requests "
+        "| vendor | models | input | cache read | cache write | cache write, long | output | otherwise "
         "| source | basis | dated |"
     )
     return "\n".join([head, "|---" * 11 + "|", *map(_line, ROWS)])
@@ -55,15 +60,22 @@ def _line(row: PriceRow) -> str:
     cells = [row.vendor, models, *("" if price is None else f"{price.normalize():f}" for price in listed)]
     return (
         "| "
-        + " | ".join([*cells, _long(row), row.source, "vendor" if row.first_hand else "second hand", row.dated])
+        + " | ".join([*cells, _otherwise(row), row.source, "vendor" if row.first_hand else "second hand", row.dated])
         + " |"
     )
 
 
-def _long(row: PriceRow) -> str:
-    if row.up_to is None:
-        return ""
-    price = "unknown"
-    if row.above is not None:
-        price = f"{row.above.input.normalize():f} input, {row.above.output.normalize():f} output"
-    return f"over {row.up_to:,} tokens: {price}"
+def _otherwise(row: PriceRow) -> str:
+    """Return the prices of long requests, of peak hours and of later days, as text."""
+    found = []
+    if row.up_to is not None:
+        found.append(f"over {row.up_to:,} tokens: {_short(row.above)}")
+    if row.peak is not None:
+        found.append(f"at peak hours: {_short(row.peak.rates)}")
+    if row.until:
+        found.append(f"after {row.until}: {_short(row.after)}")
+    return "; ".join(found)
+
+
+def _short(rates: Rates | None) -> str:
+    return "unknown" if rates is None else f"{rates.input.normalize():f} input, {rates.output.normalize():f} output"

@@ -1,16 +1,27 @@
-"""What one model costs at one vendor, as data, and the cost of a response. Amounts are exact decimal numbers."""
+"""What one model costs at one vendor, as data, and the cost of a response.
+
+Listed prices are decimal numbers, as vendors list them. Costs are integers in millionths of a millionth of a dollar, in
+which every listed price of a token is a whole number: sums are exact.
+"""
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 
 from msgspec import Struct
 
 from trilogue.model import Usage
 
-MILLION = Decimal(1_000_000)
-THOUSAND = Decimal(1_000)
-_NOTHING = Decimal(0)
+PICO = Decimal(10) ** 12
+"""the unit of costs, per dollar"""
+_PER_MILLION = PICO / 1_000_000
+_PER_THOUSAND = PICO / 1_000
+NO_LIMIT = 2**62
+_HOURS_PER_DAY = 24
+_EPOCH = date(1970, 1, 1).toordinal()
+_FIRST_WEEKDAY = 3
+"""the first day since the epoch was a Thursday"""
 
 
 class Money(Struct, frozen=True):
@@ -24,34 +35,55 @@ class Money(Struct, frozen=True):
         return f"{self.amount:.6f} {self.currency}"
 
 
-class Rates(Struct, frozen=True, kw_only=True):
-    """Prices of a million tokens of each kind; None if there is no price for the kind.
+class TokenPrices(Struct, frozen=True, kw_only=True):
+    """The prices of one token of each kind, and of one search, in the unit of costs; None if there is no price.
 
     `cache_write`: with the shorter lifetime of the vendor (Anthropic: 5 minutes), `cache_write_long`: with the longer
-    one (1 hour).
+    one (1 hour). `up_to`: the most input tokens for which these prices hold; longer requests have the prices `above`,
+    or unknown ones.
     """
+
+    input: int
+    output: int
+    cache_read: int | None = None
+    cache_write: int | None = None
+    cache_write_long: int | None = None
+    search: int | None = None
+    up_to: int = NO_LIMIT
+    above: TokenPrices | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether tokens cost nothing."""
+        return not self.input and not self.output
+
+    def cost(self, usage: Usage) -> int | None:
+        """Return what a response has cost, or None if a part of it has no known price."""
+        if usage.input > self.up_to:
+            return None if self.above is None else self.above.cost(usage)
+        written, long = usage.cache_write or 0, min(usage.cache_write_long or 0, usage.cache_write or 0)
+        total = usage.fresh * self.input + usage.output * self.output
+        for number, price in (
+            (usage.cache_read, self.cache_read),
+            (written - long, self.cache_write),
+            (long, self.cache_write_long),
+            (usage.searches, self.search),
+        ):
+            if number:
+                if price is None:
+                    return None
+                total += number * price
+        return total
+
+
+class Rates(Struct, frozen=True, kw_only=True):
+    """Listed prices of a million tokens of each kind; None if there is no price for the kind."""
 
     input: Decimal
     output: Decimal
     cache_read: Decimal | None = None
     cache_write: Decimal | None = None
     cache_write_long: Decimal | None = None
-
-    def cost(self, usage: Usage) -> Decimal | None:
-        """Return the cost of the tokens, or None if there are tokens of a kind without a price."""
-        written, long = usage.cache_write or 0, min(usage.cache_write_long or 0, usage.cache_write or 0)
-        total = _NOTHING
-        for tokens, price in (
-            (usage.fresh, self.input),
-            (usage.cache_read or 0, self.cache_read),
-            (written - long, self.cache_write),
-            (long, self.cache_write_long),
-            (usage.output, self.output),
-        ):
-            if tokens and price is None:
-                return None
-            total += tokens * (price or _NOTHING)
-        return total / MILLION
 
     def times(self, input_factor: str, output_factor: str) -> Rates:
         """Return the rates with all kinds of input multiplied by one factor and the output by another."""
@@ -66,6 +98,35 @@ class Rates(Struct, frozen=True, kw_only=True):
             cache_write_long=long,
         )
 
+    def per_token(
+        self, searches: Decimal | None = None, up_to: int = NO_LIMIT, above: TokenPrices | None = None
+    ) -> TokenPrices:
+        """Return the prices of one token. `searches`: the price of a thousand web searches."""
+        cached = (self.cache_read, self.cache_write, self.cache_write_long)
+        read, write, long = (None if price is None else int(price * _PER_MILLION) for price in cached)
+        return TokenPrices(
+            input=int(self.input * _PER_MILLION),
+            output=int(self.output * _PER_MILLION),
+            cache_read=read,
+            cache_write=write,
+            cache_write_long=long,
+            search=None if searches is None else int(searches * _PER_THOUSAND),
+            up_to=up_to,
+            above=above,
+        )
+
+
+class Peak(Struct, frozen=True, kw_only=True):
+    """Prices at certain hours of working days, in UTC."""
+
+    rates: Rates
+    hours: tuple[int, ...]
+
+    def includes(self, hour: int) -> bool:
+        """Return whether an hour since the epoch is one of them. Public holidays are not known here."""
+        day, of_day = divmod(hour, _HOURS_PER_DAY)
+        return of_day in self.hours and (day + _FIRST_WEEKDAY) % 7 < 5
+
 
 class PriceRow(Struct, frozen=True, kw_only=True):
     """The prices of some models of a vendor. `models`: names without a date.
@@ -74,7 +135,8 @@ class PriceRow(Struct, frozen=True, kw_only=True):
     the source names or, for pages without a date, the month in which a stored copy was read.
 
     `up_to`: the most input tokens for which `rates` hold; longer requests cost `above`, or an unknown price.
-    `searches`: the price of a thousand web searches.
+    `searches`: the price of a thousand web searches. `peak`: other prices at some hours. `until`: the last day of
+    `rates`, as a date; then `after` holds, or unknown prices.
     """
 
     vendor: str
@@ -86,16 +148,31 @@ class PriceRow(Struct, frozen=True, kw_only=True):
     up_to: int | None = None
     above: Rates | None = None
     searches: Decimal | None = None
+    peak: Peak | None = None
+    until: str = ""
+    after: Rates | None = None
 
-    def cost(self, usage: Usage) -> Money | None:
-        """Return the cost of a response, or None if a part of it has no known price."""
-        is_long = self.up_to is not None and usage.input > self.up_to
-        rates = self.above if is_long else self.rates
-        tokens = rates.cost(usage) if rates is not None else None
-        if tokens is None or (usage.searches and self.searches is None):
+    def prices(self, hour: int) -> TokenPrices | None:
+        """Return the prices of a token in an hour since the epoch; None if they are not known for that time."""
+        rates: Rates | None = self.rates
+        if self.peak is not None and self.peak.includes(hour):
+            rates = self.peak.rates
+        if self.until and hour // _HOURS_PER_DAY > date.fromisoformat(self.until).toordinal() - _EPOCH:
+            rates = self.after
+        if rates is None:
             return None
-        searches = (usage.searches or 0) * (self.searches or _NOTHING) / THOUSAND
-        return Money(tokens + searches, estimated=usage.estimated)
+        above = None if self.above is None else self.above.per_token(self.searches)
+        return rates.per_token(self.searches, NO_LIMIT if self.up_to is None else self.up_to, above)
+
+
+REGISTRIES = "litellm 1.109.1; genai-prices 0.2.2"
+"""the source of prices that these two packages, which are maintained independently of each other, have alike"""
+REGISTRIES_DATED = "2026-11"
+
+
+def money(cost: int, usage: Usage | None = None) -> Money:
+    """Return a cost as money. `usage`: what it is the cost of."""
+    return Money(Decimal(cost) / PICO, estimated=usage is not None and usage.estimated)
 
 
 def rates(listed: str) -> Rates:

@@ -6,7 +6,7 @@ show on the wire, and `judge` puts them together.
 
 from trilogue.probe.asks import ProbeRequest, asks
 from trilogue.probe.client import ProbedServer, Received, ask_server
-from trilogue.probe.judge import ProbeResult, judge, probe_server
+from trilogue.probe.judge import ProbeResult, judge, probe_server, refusal
 from trilogue.probe.live_rules import LIVE_RULES, live_rules_table
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "judge",
     "live_rules_table",
     "probe_server",
+    "refusal",
 ]

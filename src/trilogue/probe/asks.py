@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from trilogue.errors import ClientError
 from trilogue.model import Json, Protocol
@@ -43,8 +43,6 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
     reasoning: bool = False
     stop: str = ""
     key: str | None = None
-    skipped: str = field(default="")
-    """why the protocol has no such request"""
 
     @property
     def stream(self) -> bool:
@@ -73,11 +71,11 @@ def asks(protocol: Protocol, model: str) -> Iterator[ProbeRequest]:
         yield ProbeRequest(name=f"reasoning, {how}", body=thinking, reasoning=True)
         if name in _STOP:
             yield ProbeRequest(name=f"stop sequence, {how}", body=write(model, _COUNT, stream) | _STOP[name], stop=STOP)
-    yield ProbeRequest(name="refused key", body=write(model, _HELLO, False), expected="refused_key", key=WRONG_KEY)
-    yield ProbeRequest(
-        name="refused key, streamed", body=write(model, _HELLO, True), expected="refused_key", key=WRONG_KEY
-    )
-    yield ProbeRequest(name="bad request", body={"model": model, _CONTENT[name]: 7}, expected="bad_request")
+    for stream in (False, True):
+        how = "streamed" if stream else "plain"
+        refused = write(model, _HELLO, stream)
+        yield ProbeRequest(name=f"refused key, {how}", body=refused, expected="refused_key", key=WRONG_KEY)
+        yield ProbeRequest(name=f"bad request, {how}", body=refused | {_CONTENT[name]: 7}, expected="bad_request")
 
 
 def _chat(model: str, text: str, stream: bool) -> dict[str, Json]:

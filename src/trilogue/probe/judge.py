@@ -35,6 +35,9 @@ JUDGED_EVENTS = 5
 BURST_SHARE = 0.02
 """a stream that arrives within this share of its whole time was held back"""
 
+MOST_REASON = 200
+"""characters of a server's error message that are shown"""
+
 _STATUSES = {"success": (200,), "refused_key": (401, 403), "bad_request": (400, 422)}
 _STREAM, _JSON = "text/event-stream", "application/json"
 
@@ -77,9 +80,18 @@ def _wrong_status(protocol: Protocol, ask: ProbeRequest, received: Received, own
         yield finding("L02", "a wrong key was accepted: the server checks no keys", "note")
         return
     wanted = " or ".join(map(str, _STATUSES[ask.expected]))
-    yield finding("L02", f"status {received.status} instead of {wanted}")
+    reason = refusal(protocol, received)
+    yield finding("L02", f"status {received.status} instead of {wanted}{reason and f' ({reason})'}")
     if received.status >= 400:
         yield from _lint_error(protocol, received.body, own)
+
+
+def refusal(protocol: Protocol, received: Received) -> str:
+    """Return the message of an error response, cut to one line; "" if there is none."""
+    if received.status < 400 or parse_object(received.body) is None:
+        return ""
+    message = CODECS[protocol].decode_error(received.status, received.headers, received.body).message
+    return " ".join(message.split())[:MOST_REASON]
 
 
 def _content_type(received: Received, wanted: str) -> Iterator[Finding]:

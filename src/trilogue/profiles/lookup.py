@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import Any
 
 from trilogue.model import Protocol, protocol_of
-from trilogue.profiles import anthropic, compatible, core, openai
+from trilogue.profiles import anthropic, compatible, context, core, openai
 from trilogue.profiles.profile import Profile, ProfileRow
 from trilogue.profiles.vendors import maker_of, plain_name, vendor_of_model
 
-ROWS: tuple[ProfileRow, ...] = (*openai.ROWS, *anthropic.ROWS, *compatible.ROWS, *core.ROWS)
+ROWS: tuple[ProfileRow, ...] = (*openai.ROWS, *anthropic.ROWS, *compatible.ROWS, *context.ROWS, *core.ROWS)
 """the whole table, from specific rows to general ones"""
 UNKNOWN_VENDOR = "none"
 """the vendor of a server that is not one of `VENDORS`"""

@@ -87,6 +87,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     blank_stops: bool = True
     """accepts stop sequences of white space only; otherwise the gateway cuts the response at them"""
 
+    context_window: Annotated[int, Meta(ge=1)] | None = None
+    """tokens that input and output may have together, which lists of models show; requests are not limited by it"""
     output_limit: Annotated[int, Meta(ge=1)] | None = None
     """highest output limit that can be requested, in tokens"""
     least_output: Annotated[int, Meta(ge=1)] = 1

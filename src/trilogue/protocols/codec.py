@@ -19,6 +19,7 @@ from trilogue.model import (
     Protocol,
     Request,
     Response,
+    StopReason,
     ToolCall,
     Usage,
     protocol_of,
@@ -80,6 +81,10 @@ class ResponseSummary(Struct, frozen=True):
     usage: Usage | None
     empty: bool = False
     """whether it has no content except reasoning"""
+    model: str = ""
+    """the name of the model, as the response has it"""
+    stop: StopReason | None = None
+    """why it ended; None if that is not clear without decoding it"""
 
 
 class Codec(Struct, frozen=True, kw_only=True):

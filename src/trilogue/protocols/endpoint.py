@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from trilogue.model import Json, Protocol
+from trilogue.model import Json, Protocol, Usage
+from trilogue.profiles import ModelFacts
 
 Wire = dict[str, Json]
 
@@ -25,6 +26,18 @@ class ListedModel(Struct, frozen=True):
     native: Wire = {}
     created: float | None = None
     """seconds since 1970, if the upstream says it"""
+    facts: ModelFacts = ModelFacts()
+    """what is known of the model besides the upstream's entry"""
+
+    @property
+    def context_window(self) -> int | None:
+        """The context window: as the upstream says it, in any of the names in use, else as it is known."""
+        said = (self.native.get(name) for name in _CONTEXT_FIELDS)
+        return next((value for value in said if type(value) is int and value > 0), self.facts.context_window)
+
+
+_CONTEXT_FIELDS = ("max_input_tokens", "context_length", "max_model_len", "context_window", "max_context_length")
+"""names of the context window in lists of Anthropic, OpenRouter, vLLM, Groq and LM Studio"""
 
 
 class Models(Struct, frozen=True, kw_only=True):
@@ -79,6 +92,40 @@ class ModelInUrl(Struct, frozen=True, kw_only=True):
     """returns the path that counts tokens for a model"""
 
 
+class OtherEndpoint(Struct, frozen=True, kw_only=True):
+    """An endpoint of a vendor's API that is not translated: requests and responses pass through as bytes."""
+
+    path: str
+    """below the version"""
+    objects: bool = False
+    """whether it is about objects that the vendor keeps for an account, such as files. Everything below the path is
+    served too, and all requests go to the same account"""
+    usage: Callable[[Json], Usage | None] | None = None
+    """reads the object `usage` of a response; None if there is no such object"""
+    links: tuple[str, ...] = ()
+    """fields of a response with a URL of the same API that the client is meant to ask next"""
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that it has."""
+        return ("GET", "POST", "DELETE") if self.objects else ("POST",)
+
+    @property
+    def label(self) -> str:
+        """Its name in metrics."""
+        return self.path.strip("/").replace("/", "_")
+
+
+class LimitHeaders(Struct, frozen=True, kw_only=True):
+    """How a protocol tells clients their limits, with `{}` for what is limited: `requests` or `tokens`."""
+
+    limit: str
+    remaining: str
+    reset: str
+    is_date: bool = False
+    """whether `reset` is a time in RFC 3339, and not a duration"""
+
+
 def _never(data: Mapping[str, Json]) -> bool:
     return False
 
@@ -111,6 +158,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """returns whether request headers show a client of this protocol, where the path does not"""
     overload_status: bool = False
     """whether its clients know the status 529"""
+    limit_headers: LimitHeaders | None = None
+    """the headers about limits; None if the protocol has none"""
+    output_fields: tuple[str, ...] = ()
+    """request fields that limit the tokens of the response"""
     state_fields: tuple[str, ...] = ()
     """request fields that refer to what the upstream stored of earlier requests"""
     continues: bool = False
@@ -121,6 +172,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """whether clients may send their requests as messages over a WebSocket on the same path"""
     conversations: str = ""
     """where stored conversations are, for clients that can continue them; empty if the protocol has none"""
+    others: tuple[OtherEndpoint, ...] = ()
+    """what vendors offer besides; protocols of the same vendor have the same ones"""
     terminal: bytes = b""
     """the last event of a stream, which clients wait for and some servers leave out"""
     is_event: Callable[[Wire], bool] = _never

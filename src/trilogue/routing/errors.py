@@ -44,11 +44,12 @@ class NoRoute(ClientError):
 
     status = 404
 
-    def __init__(self, model: str, served: Iterable[str]) -> None:
+    def __init__(self, model: str, served: Iterable[str], reason: str = "") -> None:
         self.model = model
         self.served = tuple(served)
+        why = f" ({reason})" if reason else ""
         super().__init__(
-            f'no provider serves the model "{_short(model)}"; served: {_listed(self.served)}',
+            f'no provider serves the model "{_short(model)}"{why}; served: {_listed(self.served)}',
             path="model",
             code="model_not_found",
         )

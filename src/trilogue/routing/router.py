@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trilogue.model import Protocol
 from trilogue.routing.errors import NoRoute, check_model_name
@@ -28,6 +29,8 @@ class Resolution(Struct, frozen=True):
 
     targets: tuple[Upstream, ...]
     matched: str
+    route: int | None = None
+    """the number of the route that matched, counted from 0"""
 
 
 class Router:
@@ -39,7 +42,13 @@ class Router:
         aliases: Mapping[str, str] | None = None,
         routes: Sequence[Route] = (),
         default: str | None = None,
+        *,
+        absent: Mapping[str, str] | None = None,
     ) -> None:
+        self._absent = dict(absent or {})
+        """providers that are configured but cannot be used, with the reason"""
+        routes = [served for route in routes if (served := route.without(self._absent)).chain() or not route.chain()]
+        default = None if default in self._absent else default
         problems = find_problems(providers, aliases or {}, routes, default)
         if problems:
             raise ValueError("; ".join(f"{path}: {text}" for path, text in problems))
@@ -63,10 +72,14 @@ class Router:
         targets = {self.resolve(name).targets for name in names if name is not None}
         return names[0] if len(targets) == 1 else None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All model names of the configuration: aliases, routes without patterns and listed models."""
+        return tuple(name for name in self._names_known() if name is not None)
+
     def named_targets(self) -> frozenset[Upstream]:
         """Return all targets that aliases, routes without patterns and listed models lead to."""
-        names = [name for name in self._names_known() if name is not None]
-        return frozenset(target for name in names for target in self.resolve(name).targets)
+        return frozenset(target for name in self.names for target in self.resolve(name).targets)
 
     def _names_known(self) -> list[str | None]:
         """Return every model name of the configuration; None for patterns that no single name stands for."""
@@ -81,10 +94,16 @@ class Router:
         name, via = self._follow_aliases(model)
         resolution = self._direct(name) or self._by_route(name) or self._by_default(name, client)
         if resolution is None:
-            raise NoRoute(model, self._served)
+            raise NoRoute(model, self._served, self._reason(name))
         for target in resolution.targets:
             check_model_name(target.model)
-        return Resolution(resolution.targets, _matched(via, resolution.matched)) if via else resolution
+        return replace(resolution, matched=_matched(via, resolution.matched)) if via else resolution
+
+    def _reason(self, name: str) -> str:
+        """Return why the provider that a name begins with is not served; "" for names that begin with none."""
+        provider = name.partition("/")[0]
+        reason = self._absent.get(provider, "")
+        return f"provider {provider} is not available: {reason}" if reason else ""
 
     def _follow_aliases(self, model: str) -> tuple[str, str]:
         """Return the name that aliases lead to, and the first alias. `provider/model` always means that provider."""
@@ -103,7 +122,7 @@ class Router:
         for number, route in enumerate(self._routes, 1):
             targets = route.resolve(model)
             if targets:
-                return Resolution(tuple(Upstream(*target) for target in targets), f"route {number}")
+                return Resolution(tuple(Upstream(*target) for target in targets), f"route {number}", number - 1)
         return None
 
     def _by_default(self, model: str, client: Protocol | None) -> Resolution | None:

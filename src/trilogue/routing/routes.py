@@ -6,10 +6,11 @@ Also finds what is wrong with aliases and routes: every problem, with the path o
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS
@@ -23,15 +24,15 @@ class RoutableProvider(Struct, frozen=True):
     name: str
     protocols: tuple[Protocol, ...]
     models: tuple[str, ...] = ()
-    is_demo: bool = False
-    """the demo serves its own model names only, whichever protocol it speaks"""
+    own_names: bool = False
+    """it serves its own model names only, whichever protocols it speaks, such as the demo or Ollama"""
 
 
 class Family(Struct, frozen=True):
     """Models of one vendor, and the providers that serve them.
 
     That is a provider with one of these names (`openai`, or `openai-…` if that speaks the client's protocol), else the
-    first one that speaks a protocol which mostly this vendor speaks, and is not the demo.
+    first one that speaks a protocol which mostly this vendor speaks, and does not only have names of its own.
     """
 
     label: str
@@ -43,7 +44,7 @@ class Family(Struct, frozen=True):
         named = [provider for name in self.names for provider in providers if _belongs(provider.name, name)]
         if named:
             return min(named, key=lambda one: (client not in one.protocols, one.name not in self.names))
-        return next((one for one in providers if self._is_spoken_by(one) and not one.is_demo), None)
+        return next((one for one in providers if self._is_spoken_by(one) and not one.own_names), None)
 
     def _is_spoken_by(self, provider: RoutableProvider) -> bool:
         endpoints = [CODECS[protocol].endpoint for protocol in provider.protocols]
@@ -66,6 +67,14 @@ FAMILIES = (
     _family("o[0-9]*", ("openai",), r"o\d+(-.*)?"),
     _family("gemini-*", ("google", "gemini")),
     _family("grok-*", ("xai", "grok")),
+    # Names with a tag (`deepseek-r1:8b`) are those of open weights on a server such as Ollama.
+    _family("deepseek-*", ("deepseek",), r"deepseek-[^:/]+"),
+    _family("mistral-*", ("mistral",), r"(open-)?(mi[sx]tral|ministral|magistral|codestral|devstral|pixtral)-[^:/]+"),
+    _family("kimi-*", ("moonshot", "kimi"), r"kimi-[^:/]+"),
+    _family("qwen*", ("qwen",), r"(qwen|qwq|qvq)[^:/]*"),
+    _family("glm-*", ("zai", "glm"), r"glm-[^:/]+"),
+    _family("MiniMax-*", ("minimax",), r"MiniMax-[^:/]+"),
+    _family("sonar*", ("perplexity",), r"sonar[^:/]*"),
     _family("demo*", ("demo",)),
 )
 
@@ -100,11 +109,20 @@ class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """the upstream's model name: a template with `$0` (the whole name), `$1` (first group) and `$name`"""
     targets: tuple[RouteTarget, ...] = ()
     """several targets in order of preference, instead of `provider` and `model`"""
+    policies: tuple[str, ...] = ()
+    """policies for requests that this route matches, by name"""
 
     def chain(self) -> tuple[RouteTarget, ...]:
         """Return all targets in order."""
         first = () if self.provider is None else (RouteTarget(provider=self.provider, model=self.model),)
         return first + self.targets
+
+    def without(self, absent: Container[str]) -> Route:
+        """Return the route without the targets at these providers."""
+        if not any(target.provider in absent for target in self.chain()):
+            return self
+        kept = tuple(target for target in self.chain() if target.provider not in absent)
+        return replace(self, provider=None, model="$0", targets=kept)
 
 
 class CompiledRoute:

@@ -8,7 +8,7 @@ from trilogue.serving.connection import App, Refusal
 from trilogue.serving.listener import Listener
 from trilogue.serving.request import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone, HttpRequest
 from trilogue.serving.responder import Headers, Responder, header_lines
-from trilogue.serving.websocket import SocketLimits, WebSocket, handshake_problem, offers_websocket
+from trilogue.serving.websocket import MessageSocket, SocketLimits, WebSocket, handshake_problem, offers_websocket
 
 __all__ = [
     "App",
@@ -20,6 +20,7 @@ __all__ = [
     "Headers",
     "HttpRequest",
     "Listener",
+    "MessageSocket",
     "Refusal",
     "Responder",
     "SocketLimits",

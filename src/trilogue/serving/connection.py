@@ -374,9 +374,9 @@ class ClientConnection(asyncio.Protocol):
         self._parser = self._new_parser()
         self._parse(head + rest)
 
-    def _body_is_wanted(self) -> None:
+    def _body_is_wanted(self, first: bool) -> None:
         responder, expected = self._responder, self._head.headers.get("expect", "")
-        if responder is not None and responder.chunked and expected.lower() == "100-continue":
+        if first and responder is not None and responder.chunked and expected.lower() == "100-continue":
             self.put(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._resume_reading()
 

@@ -26,8 +26,8 @@ BODY_BYTES_PER_SECOND = 1024
 HIGH_WATER = 64 * 1024
 """how many bytes of a body are buffered before the application asks for it"""
 _LENGTH_DIGITS = 15
-_LISTS = frozenset({"anthropic-beta", "openai-beta"})
-"""headers that clients send several times, which means the same as one list"""
+_LISTS = frozenset({"anthropic-beta", "openai-beta", "traceparent", "tracestate", "baggage"})
+"""headers that clients send several times, which means the same as one list; two `traceparent` are invalid"""
 _UPGRADE_HEADERS = frozenset({"connection", "upgrade", "http2-settings"})
 _VERSIONS = ("1.1", "1.0")
 _HOST = re.compile(r"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\](:\d{1,5})?", re.ASCII)
@@ -183,13 +183,33 @@ def path_and_query(url: bytes) -> tuple[str, bytes] | None:
 
 
 class Upload:
-    """The body of a request while it arrives. `on_wanted` is called when the application waits for the rest."""
+    """The body of a request while it arrives.
 
-    __slots__ = ("_body", "_broken", "_complete", "_gone", "_on_wanted", "_waiter", "_wanted")
+    `on_wanted` is called when the application waits for more of it, with True the first time.
+    """
 
-    def __init__(self, on_wanted: Callable[[], None]) -> None:
+    __slots__ = (
+        "_asked",
+        "_body",
+        "_broken",
+        "_complete",
+        "_gone",
+        "_on_wanted",
+        "_taken",
+        "_waited",
+        "_waiter",
+        "_wanted",
+    )
+
+    def __init__(self, on_wanted: Callable[[bool], None]) -> None:
         self._on_wanted = on_wanted
+        self._asked = False
+        """whether the application has waited before"""
         self._body = bytearray()
+        self._taken = 0
+        """bytes that `piece` has returned"""
+        self._waited = 0.0
+        """seconds that the application has waited for the client"""
         self._complete = False
         self._wanted = False
         self._gone = False
@@ -199,19 +219,36 @@ class Upload:
     async def all(self, limit: int) -> bytes:
         """Return the complete body. Raises `BodyTooLarge` as soon as it has more than `limit` bytes."""
         if not self._complete:
-            await self._rest(limit)
+            await self._wait(limit, whole=True)
         if len(self._body) > limit:
             raise BodyTooLarge
         return bytes(self._body)
 
-    async def _rest(self, limit: int) -> None:
+    async def piece(self, limit: int) -> bytes:
+        """Return the bytes that have arrived since the last call, or wait for some; b"" at the end of the body.
+
+        Between calls the socket is read only up to a limit. Raises `BodyTooLarge` after more than `limit` bytes.
+        """
+        if not self._body and not self._complete:
+            await self._wait(limit, whole=False)
+        data = bytes(self._body)
+        self._body.clear()
+        self._taken += len(data)
+        if self._taken > limit:
+            raise BodyTooLarge
+        return data
+
+    async def _wait(self, limit: int, *, whole: bool) -> None:
+        """Wait for the whole body, or for some of it. Only this time counts for the limit on slow clients."""
         self._wanted = True
-        self._on_wanted()
+        self._on_wanted(not self._asked)
+        self._asked = True
         loop = asyncio.get_running_loop()
         started = loop.time()
+        since = started - self._waited
         try:
-            async with asyncio.timeout(BODY_SECONDS) as clock:
-                while not self._complete:
+            async with asyncio.timeout_at(self._latest(since)) as clock:
+                while not self._complete and (whole or not self._body):
                     if self._gone:
                         raise ClientGone
                     if self._broken:
@@ -220,12 +257,17 @@ class Upload:
                         raise BodyTooLarge
                     self._waiter = loop.create_future()
                     await self._waiter
-                    clock.reschedule(started + BODY_SECONDS + len(self._body) / BODY_BYTES_PER_SECOND)
+                    clock.reschedule(self._latest(since))
         except TimeoutError:
             raise BodyTooSlow from None
         finally:
+            self._waited += loop.time() - started
             self._wanted = False
             self._waiter = None
+
+    def _latest(self, since: float) -> float:
+        """Return when the next bytes must have arrived, if the client has been waited for since then."""
+        return since + BODY_SECONDS + (self._taken + len(self._body)) / BODY_BYTES_PER_SECOND
 
     def received(self, data: bytes) -> bool:
         """Add bytes that have arrived, and return whether more may be read from the socket."""
@@ -291,18 +333,45 @@ class HttpRequest:
 
         Raises `BodyTooLarge` as soon as it is clear that it has more than `limit` bytes.
         """
-        if "content-encoding" in self.headers and self.headers["content-encoding"].lower() != "identity":
-            raise BodyEncoded
         body = self._body
         if isinstance(body, Upload):
-            declared = self.headers.get("content-length", "0")
-            if len(declared) > _LENGTH_DIGITS or int(declared) > limit:
-                raise BodyTooLarge
+            self._check_head(limit)
             body = await body.all(limit)
         elif len(body) > limit:
             raise BodyTooLarge
         self._body = b""
         return body
+
+    async def piece(self, limit: int) -> bytes:
+        """Return the next part of the body, or b"" at its end. Nothing of it is kept.
+
+        Raises `BodyTooLarge` as soon as it is clear that the whole body has more than `limit` bytes.
+        """
+        if isinstance(self._body, Upload):
+            self._check_head(limit)
+            return await self._body.piece(limit)
+        return await self.body(limit)
+
+    @property
+    def declared_length(self) -> int | None:
+        """The number of bytes of the body, if it is known before the body has arrived."""
+        if not isinstance(self._body, Upload):
+            return len(self._body)
+        declared = self.headers.get("content-length")
+        if declared is None:
+            return None if "transfer-encoding" in self.headers else 0
+        return int(declared)
+
+    def _check_head(self, limit: int) -> None:
+        """Raise what follows from the headers of a body: it is compressed, or too large.
+
+        Bodies that came with known headers need no check: see `known_heads`.
+        """
+        if self.headers.get("content-encoding", "identity").lower() != "identity":
+            raise BodyEncoded
+        declared = self.headers.get("content-length", "0")
+        if len(declared) > _LENGTH_DIGITS or int(declared) > limit:
+            raise BodyTooLarge
 
     def replace_body(self, body: bytes) -> None:
         """Make this the body that the next call of `body` returns."""

@@ -70,7 +70,24 @@ class MessageHandler(Protocol):
         """End everything: the client has disconnected."""
 
 
-Upgrade = Callable[[SocketLimits], "WebSocket"]
+class MessageSocket(Protocol):
+    """A connection that carries text messages, as the application sees it. `WebSocket` is one."""
+
+    handler: MessageHandler
+    keep_alive: bool
+    paused: bool
+    """whether the client does not read what was sent"""
+    on_flow: Callable[[bool], None]
+    """called with the new value whenever `paused` changes"""
+
+    def put(self, data: bytes) -> None: ...
+    def put_all(self, messages: Iterable[bytes]) -> None: ...
+    async def drained(self) -> None: ...
+    def response_ended(self) -> None: ...
+    def close(self, code: int, reason: str = "") -> None: ...
+
+
+Upgrade = Callable[[SocketLimits], MessageSocket]
 """sends the response that accepts an upgrade, and returns the connection, which needs a handler at once"""
 
 

@@ -19,15 +19,17 @@ from trilogue.state.store import (
     StoreDamaged,
     StoredRecord,
     StoreError,
+    StoreHealth,
     StoreUnavailable,
     Transaction,
 )
-from trilogue.state.sync import StateError, StateSync, load_into, steady_time, write_now
+from trilogue.state.sync import STEADY_OFFSET, StateError, StateSync, load_into, steady_time, write_now
 
 FILE_NAME = "pool.db"
 
 __all__ = [
     "FILE_NAME",
+    "STEADY_OFFSET",
     "FileStore",
     "MemoryStore",
     "Retention",
@@ -38,6 +40,7 @@ __all__ = [
     "StoreBusy",
     "StoreDamaged",
     "StoreError",
+    "StoreHealth",
     "StoreUnavailable",
     "StoredRecord",
     "Transaction",

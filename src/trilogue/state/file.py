@@ -10,7 +10,6 @@ that file ends every process that uses it (SIGBUS). So readers may find the file
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import sqlite3
 import time
@@ -21,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from trilogue.posix import fcntl
 from trilogue.state.store import (
     Retention,
     Session,

@@ -42,8 +42,27 @@ class StoreBusy(StoreUnavailable):
     """A store that another writer holds for longer than the session's timeout."""
 
 
+class StoreAway(StoreUnavailable):
+    """A store that could not be reached. Nothing was written."""
+
+
+class CommitUnsure(StoreUnavailable):
+    """A store that was lost during a commit, so that the write may or may not have happened."""
+
+
 class StoreDamaged(StoreError):
     """A store whose content cannot be what was written. `Store.replace_damaged` starts an empty one."""
+
+
+class StoreHealth(Struct, frozen=True):
+    """How a process gets on with a store. `failing`: the last use of it failed, and it was not used since.
+
+    `waiting`: writes that are not done yet. `failures`: reads and writes that failed for good so far.
+    """
+
+    failing: bool = False
+    waiting: int = 0
+    failures: int = 0
 
 
 class StoredRecord(Struct, frozen=True):

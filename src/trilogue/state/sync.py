@@ -20,12 +20,12 @@ from trilogue.errors import TrilogueError
 from trilogue.pool import Change, Pools, Tally
 from trilogue.state.counters import Counters, merge
 from trilogue.state.records import RETENTION, split, to_records
-from trilogue.state.store import Session, Store, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
+from trilogue.state.store import Session, Store, StoreBusy, StoreDamaged, StoreError, StoreHealth, StoreUnavailable
 from trilogue.state.writer import Writer, replace_damaged
 
 log = structlog.get_logger("trilogue.state")
 
-_OFFSET = time.time() - time.monotonic()
+STEADY_OFFSET = time.time() - time.monotonic()
 """From the monotonic clock to the wall clock, when this process started."""
 
 
@@ -34,7 +34,7 @@ def steady_time() -> float:
 
     It starts as the wall clock, because workers and restarts must mean the same by "until then".
     """
-    return _OFFSET + time.monotonic()
+    return STEADY_OFFSET + time.monotonic()
 
 
 LOOK_SECONDS = 0.005
@@ -86,6 +86,11 @@ class StateSync:
         if self._writer.replaced:
             self._write_everything(now)
         self._look(now)
+
+    @property
+    def health(self) -> StoreHealth:
+        """How writing to the store goes."""
+        return self._writer.health
 
     def replace(self, pools: Pools, now: float) -> None:
         """Use the pools of a new configuration. They take over what the old ones know and still learn."""

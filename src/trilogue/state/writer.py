@@ -14,7 +14,16 @@ from contextlib import suppress
 
 import structlog
 
-from trilogue.state.store import Retention, Session, Store, StoreDamaged, StoredRecord, StoreError, StoreUnavailable
+from trilogue.state.store import (
+    Retention,
+    Session,
+    Store,
+    StoreDamaged,
+    StoredRecord,
+    StoreError,
+    StoreHealth,
+    StoreUnavailable,
+)
 
 log = structlog.get_logger("trilogue.state")
 
@@ -55,6 +64,11 @@ class Writer:
             self._queue.put_nowait(record)
         except queue.Full:
             self.dropped += 1
+
+    @property
+    def health(self) -> StoreHealth:
+        """How writing goes. Records that were dropped count as failures; others are written later."""
+        return StoreHealth(self.failing, self._queue.qsize() + len(self._pending), self.dropped)
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is left, for at most this many seconds."""

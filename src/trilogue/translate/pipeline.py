@@ -63,7 +63,7 @@ class Pipeline:
         if source is not target:
             closer = ResponseSealer(
                 exchange.sealer if exchange else default_sealer(),
-                _origin(source, exchange),
+                origin_of(source, exchange),
                 client.needs_tokens,
             )
             profile = exchange.target.profile if exchange else None
@@ -129,7 +129,8 @@ class Pipeline:
         self._before.insert(0, ParallelStage(self._names))
 
 
-def _origin(source: Protocol, exchange: Exchange | None) -> Provenance:
+def origin_of(source: Protocol, exchange: Exchange | None) -> Provenance:
+    """Return who made the opaque values of a response."""
     if exchange is None:
         return Provenance(protocol=source)
     target = exchange.target

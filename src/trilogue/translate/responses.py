@@ -1,4 +1,4 @@
-"""Translation of responses from any protocol to any other: complete bodies and streams, through the same `Pipeline`."""
+"""Translation of complete responses from any protocol to any other. Streams go through the same `Pipeline`."""
 
 from __future__ import annotations
 
@@ -7,41 +7,29 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.errors import UpstreamError, UpstreamProtocolError
+from trilogue.errors import InternalError, UpstreamProtocolError
 from trilogue.fast_paths import FAST_PATHS
 from trilogue.jsontext.text import SUSPECT, blame, parse_upstream
 from trilogue.model import (
-    BlockStart,
     Collector,
-    Delta,
-    Event,
-    Failed,
-    Finish,
     Json,
     Ledger,
     Loss,
     Protocol,
     Reasoning,
-    ReasoningDelta,
     Response,
     Sequencer,
-    Stop,
-    StopReason,
     Text,
-    Usage,
     events_of,
     protocol_of,
 )
 from trilogue.protocols.codec import ResponseSummary
-from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
-from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.protocols.stream.reply import Reply
-from trilogue.translate.content.pauses import PauseStage
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_response
+from trilogue.translate.judging import ResponsePolicies, unsigned
 from trilogue.translate.pipeline import Pipeline
 from trilogue.translate.reasoning.kept import KeptReasoning
 
@@ -80,17 +68,24 @@ def translate_response(
     target: Protocol | str,
     exchange: Exchange | None = None,
     stamp: Stamp | None = None,
+    policies: ResponsePolicies | None = None,
 ) -> ResponseTranslation:
     """Translate a complete response from the upstream's protocol (`source`) to the client's (`target`).
 
     `exchange`: from the translation of the request; without it, tool names stay unchanged and nothing is echoed.
+    `policies`: what judges the response, usually a `policies.PolicyRun`. They must not wait for answers; see
+    `ResponseTranslator` for those that do.
 
     Raises `UpstreamError` if the body is not a response of its protocol, and `UpstreamFailure` if it is an error.
     """
+    if policies is not None:
+        return ResponseTranslator(
+            body, source=source, target=target, exchange=exchange, stamp=stamp, policies=policies
+        ).result()
     if type(source) is not Protocol or type(target) is not Protocol:
         source, target = protocol_of(source), protocol_of(target)
     wire = body if isinstance(body, dict) else parse_upstream(body, whole=True)
-    reply = _reply(source, exchange, stamp or Stamp())
+    reply = reply_of(source, exchange, stamp or Stamp())
     reply.parsed = wire is not body and (exchange is None or exchange.parsed)
     try:
         response = CODECS[source].decode_response(wire)
@@ -102,6 +97,51 @@ def translate_response(
         blame(wire, UpstreamProtocolError)
         raise
     return ResponseTranslation(translated, reply.ledger.losses, response, kept)
+
+
+class ResponseTranslator:
+    """A translator for one complete response that policies judge, which may take a while.
+
+    Answer what the policies wait for, and then ask for the `result`. Raises what `translate_response` raises.
+    """
+
+    def __init__(
+        self,
+        body: dict[str, Json] | bytes | str,
+        *,
+        source: Protocol | str,
+        target: Protocol | str,
+        exchange: Exchange | None = None,
+        stamp: Stamp | None = None,
+        policies: ResponsePolicies,
+    ) -> None:
+        source, self._target = protocol_of(source), protocol_of(target)
+        self._wire = body if isinstance(body, dict) else parse_upstream(body, whole=True)
+        self._policies = policies
+        self._reply = reply_of(source, exchange, stamp or Stamp())
+        self._reply.parsed = self._wire is not body and (exchange is None or exchange.parsed)
+        policies.attach(self._reply.ledger, unsigned(source, self._target, exchange))
+        try:
+            self._response = CODECS[source].decode_response(self._wire)
+            adapted, self._kept = _adapted(self._response, self._target, exchange, self._reply.ledger)
+        except SUSPECT:
+            blame(self._wire, UpstreamProtocolError)
+            raise
+        if source is not self._target:
+            adapted = _with_usage(adapted, UsageCounter(self._reply, self._target))
+        policies.feed_response(adapted)
+
+    def result(self) -> ResponseTranslation:
+        """Return the translation of what the policies let go on. Raises `InternalError` while they wait."""
+        judged, reply = self._policies.response, self._reply
+        if judged is None:
+            raise InternalError("a policy waits for an answer, and the response with it")
+        try:
+            translated = CODECS[self._target].encode_response(judged, reply)
+        except SUSPECT:
+            blame(self._wire, UpstreamProtocolError)
+            raise
+        return ResponseTranslation(translated, reply.ledger.losses, self._response, self._kept)
 
 
 def _adapted(
@@ -146,191 +186,12 @@ def summarize_response(body: bytes, *, source: Protocol) -> ResponseSummary:
     if summary is not None:
         return summary
     response = CODECS[source].decode_response(parse_upstream(body, whole=True))
-    return ResponseSummary(response.id, response.usage, is_empty(response))
+    return ResponseSummary(response.id, response.usage, is_empty(response), response.model, response.stop.reason)
 
 
 def is_empty(response: Response) -> bool:
     """Return whether a response has no content except reasoning."""
     return all([type(block) is Reasoning for block in response.blocks])
-
-
-class StreamTranslator:
-    """A translator for one streamed response: feed it the upstream's bytes, and send the client what it returns.
-
-    If an upstream is cut off, sends invalid data, sends more than the limit or reports an error, the client gets an
-    error in its own protocol, never an invented end. `done` is set once the client has its last event; the upstream is
-    not needed any more then.
-
-    `continues`: the caller continues a response that the upstream has paused: it is `paused` and `finish` is set until
-    `resume` is called, or `end_paused` if it is not to be continued.
-    """
-
-    def __init__(
-        self,
-        *,
-        source: Protocol | str,
-        target: Protocol | str,
-        exchange: Exchange | None = None,
-        stamp: Stamp | None = None,
-        continues: bool = False,
-    ) -> None:
-        if type(source) is not Protocol or type(target) is not Protocol:
-            source, target = protocol_of(source), protocol_of(target)
-        reply = _reply(source, exchange, stamp or Stamp())
-        self._source = source
-        self._foreign = source is not target
-        self._counter = UsageCounter(reply, target)
-        self._ledger = reply.ledger
-        self._decoder = CODECS[source].decoder()
-        self._repeated = RepeatedText(self._decoder)
-        self._encoder = CODECS[target].encoder(reply)
-        self._pipeline = Pipeline(source, target, exchange, reply.ledger)
-        self._pauses = PauseStage() if continues else None
-        self._stop_path = reply.stop_path(Stop(reason=StopReason.PAUSE))
-        self._room = MOST_TEXT
-        """the number of characters that the response may still have"""
-        self.done = False
-        self.moved = False
-        """whether the last bytes completed an event, so that the upstream makes progress"""
-        self.started = False
-        """whether the first block has started, or the response ended without one"""
-        self.has_content = False
-        """whether there was content other than reasoning"""
-        self.finish: Finish | None = None
-        """the end of a complete response"""
-        self.failed: Failed | None = None
-        """the end of a response that failed"""
-
-    @property
-    def losses(self) -> list[Loss]:
-        """All losses of the response so far."""
-        return self._ledger.losses
-
-    @property
-    def usage(self) -> Usage | None:
-        """The usage of the response once it is complete, else None."""
-        return self.finish.usage if self.finish else None
-
-    @property
-    def kept(self) -> KeptReasoning | None:
-        """The reasoning that the next request needs, once the response is complete, if the exchange asks for it."""
-        return self._pipeline.kept
-
-    @property
-    def paused(self) -> bool:
-        """Whether the upstream has paused the response."""
-        return self._pauses is not None and self._pauses.paused is not None
-
-    def resume(self) -> None:
-        """Expect the stream that continues a paused response."""
-        if self._pauses is not None:
-            self._pauses.resume()
-            self.finish = None
-            self._decoder = CODECS[self._source].decoder()
-            self._repeated = RepeatedText(self._decoder)
-
-    def end_paused(self) -> bytes:
-        """Return the end of a paused response that is not continued: it is cut short, which is declared."""
-        paused = self._pauses.paused if self._pauses is not None else None
-        if self._pauses is None or paused is None:
-            return b""
-        self._ledger.add("stop.pause_turn", self._stop_path)
-        self._pauses.paused = self.finish = None
-        return self._relay([replace(paused, stop=replace(paused.stop, reason=StopReason.LENGTH))])
-
-    @property
-    def snapshot(self) -> dict[str, Json]:
-        """The complete response as the client got it, if its protocol's stream ends with that; else empty."""
-        return self._encoder.snapshot
-
-    def feed(self, data: bytes) -> bytes:
-        """Return the bytes for the client that these bytes of the upstream lead to."""
-        if self.done:
-            return b""
-        repeated = self._repeated
-        form = repeated.form
-        # Most events differ from the last one only in their text, which is found without parsing.
-        text = "" if form is None else form.take(data)
-        if not text:
-            events = repeated.feed(data)
-            self.moved = bool(events)
-            return self._relay(events) if events else b""
-        self.moved = True
-        pipeline = self._pipeline
-        if repeated.event.index == pipeline.direct and self._room > 0:
-            self._counter.characters += len(text)
-            # No step changed the last delta of this block, so none changes this one.
-            if type(repeated.event) is Delta:
-                self._room -= len(text) + PIECE
-                return self._encoder.more(text)
-            if not pipeline.takes_reasoning:
-                self._room -= len(text) + PIECE
-                return self._encoder.encode([repeated.more(text)])
-        return self._relay([repeated.more(text)])
-
-    def feed_event(self, name: str, data: bytes) -> bytes:
-        """Return the bytes for the client for one event, for transports that do not frame events as SSE."""
-        return b"" if self.done else self._relay(self._decoder.feed_event(name, data))
-
-    def whole(self, body: dict[str, Json]) -> bytes:
-        """Return a complete response as a stream, for an upstream that was asked for a stream and did not send one."""
-        if self.done:
-            return b""
-        try:
-            return self._relay(list(events_of(CODECS[self._source].decode_response(body))))
-        except SUSPECT:
-            blame(body, UpstreamProtocolError)
-            raise
-
-    def close(self) -> bytes:
-        """Return the rest of the response at the end of the upstream's stream, or an error if it was not complete."""
-        return b"" if self.done else self._relay(self._decoder.close())
-
-    def fail(self, error: UpstreamError) -> bytes:
-        """Return the client's form of an error of the connection to the upstream."""
-        return b"" if self.done else self._encode([Failed(failure_of(error, self._source))])
-
-    def keepalive(self) -> bytes:
-        """Return bytes that keep the client's connection open while the upstream is silent."""
-        return b"" if self.done else self._encoder.keepalive()
-
-    def _relay(self, events: list[Event]) -> bytes:
-        if self._pauses is not None:
-            events = self._pauses(events)
-            self.finish = self._pauses.paused
-        for event in events:
-            if type(event) is Delta or type(event) is ReasoningDelta:
-                self._room -= len(event.text) + PIECE
-        # An upstream that never ends would fill the memory.
-        if self._room < 0:
-            return self.fail(too_long())
-        pipeline = self._pipeline
-        if len(events) == 1 and type(events[0]) is Delta and events[0].index in (pipeline.direct, pipeline.steady):
-            self._counter.characters += len(events[0].text)
-            return self._encoder.encode(events)
-        try:
-            events = pipeline(events)
-            self._counter.note(events)
-            last = events[-1] if events else None
-            # Clients of the same protocol get the upstream's own figures.
-            if type(last) is Finish and self._foreign:
-                events[-1] = replace(last, usage=self._counter.complete(last.usage))
-            return self._encode(events)
-        except UpstreamError as error:
-            return self.fail(error)
-
-    def _encode(self, events: list[Event]) -> bytes:
-        out = self._encoder.encode(events)
-        for event in events:
-            if type(event) is BlockStart:
-                self.started = True
-                self.has_content = self.has_content or type(event.block) is not Reasoning
-            elif type(event) is Finish:
-                self.started = self.done = True
-                self.finish = event
-            elif type(event) is Failed:
-                self.done, self.failed = True, event
-        return out
 
 
 def collect_stream(data: bytes, *, protocol: Protocol | str) -> dict[str, Json]:
@@ -339,15 +200,21 @@ def collect_stream(data: bytes, *, protocol: Protocol | str) -> dict[str, Json]:
     Raises `UpstreamTruncated` or `UpstreamFailure` if the stream does not have a complete response.
     """
     protocol = protocol_of(protocol)
+    return CODECS[protocol].encode_response(collect_response(data, protocol), Reply(source=protocol))
+
+
+def collect_response(data: bytes, protocol: Protocol) -> Response:
+    """Return the complete response that a recorded stream has. Raises what `collect_stream` raises."""
     decoder = CODECS[protocol].decoder()
     collector, sequencer = Collector(), Sequencer()
     for events in (decoder.feed(data), decoder.close()):
         for event in sequencer.feed(events):
             collector.feed(event)
-    return CODECS[protocol].encode_response(collector.response(), Reply(source=protocol))
+    return collector.response()
 
 
-def _reply(source: Protocol, exchange: Exchange | None, stamp: Stamp) -> Reply:
+def reply_of(source: Protocol, exchange: Exchange | None, stamp: Stamp) -> Reply:
+    """Return what the encoder of a response must know."""
     return Reply(
         body=exchange.body if exchange else {},
         model=exchange.model if exchange else "",

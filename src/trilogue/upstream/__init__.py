@@ -4,7 +4,22 @@
 Nothing here knows protocols, accounts or retries.
 """
 
-from trilogue.upstream.interface import HeaderPairs, Transport, UpstreamRequest, UpstreamResponse, UpstreamTimeouts
+from trilogue.upstream.interface import (
+    BodySource,
+    HeaderPairs,
+    Transport,
+    UpstreamRequest,
+    UpstreamResponse,
+    UpstreamTimeouts,
+)
 from trilogue.upstream.transport import HttpTransport
 
-__all__ = ["HeaderPairs", "HttpTransport", "Transport", "UpstreamRequest", "UpstreamResponse", "UpstreamTimeouts"]
+__all__ = [
+    "BodySource",
+    "HeaderPairs",
+    "HttpTransport",
+    "Transport",
+    "UpstreamRequest",
+    "UpstreamResponse",
+    "UpstreamTimeouts",
+]

@@ -19,12 +19,13 @@ from trilogue.errors import (
     UpstreamConnect,
     UpstreamError,
     UpstreamProtocolError,
+    UpstreamTimeout,
     UpstreamTruncated,
 )
 from trilogue.headers import header_name
 from trilogue.upstream.exchange import HttpExchange
 from trilogue.upstream.failures import tls_failure
-from trilogue.upstream.interface import UpstreamTimeouts
+from trilogue.upstream.interface import BodySource, UpstreamTimeouts
 
 MAX_HEAD_BYTES = 256 * 1024
 """Real heads are below 16 KiB; one read from the socket can be as large as this."""
@@ -53,6 +54,10 @@ class Connection(asyncio.Protocol):
         """Called by llhttp with each part of the body, without its framing. No method: this is the hot path."""
         self._head_bytes = 0
         self._paused = False
+        self._full: asyncio.Future[None] | None = None
+        """done when the upstream has read enough of what was sent; None while it reads fast enough"""
+        self._uploading = False
+        """whether a part of the current request was not sent"""
         self._parser = HttpResponseParser(self)
 
     def start(self, head: bytes, body: bytes, timeouts: UpstreamTimeouts) -> HttpExchange:
@@ -68,6 +73,46 @@ class Connection(asyncio.Protocol):
             transport.write(head)
             transport.write(body)
         return exchange
+
+    async def upload(self, exchange: HttpExchange, source: BodySource, seconds: float) -> None:
+        """Send a body as it arrives, until its end or until the response begins: an early one is an error.
+
+        Raises what the source raises, and UpstreamTimeout if the upstream reads nothing for this many seconds. The
+        connection is closed then.
+        """
+        chunked = source.length is None
+        self._uploading = True
+        try:
+            while not exchange.touched and exchange.error is None:
+                data = await source.piece()
+                if self.transport is not None and not self.transport.is_closing() and (data or chunked):
+                    self.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
+                if not data:
+                    self._uploading = False
+                    break
+                if self._full is not None:
+                    await self._drained(self._full, seconds)
+        except BaseException:
+            # The upstream must not take a part of the body for the whole.
+            self.abort()
+            raise
+
+    async def _drained(self, full: asyncio.Future[None], seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await full
+        except TimeoutError:
+            raise UpstreamTimeout(f"the upstream read nothing of the request for {seconds:g} s") from None
+
+    def pause_writing(self) -> None:
+        """Note that the upstream is slow to read (called by asyncio)."""
+        self._full = self.loop.create_future()
+
+    def resume_writing(self) -> None:
+        """Go on sending (called by asyncio)."""
+        full, self._full = self._full, None
+        if full is not None and not full.done():
+            full.set_result(None)
 
     def abort(self) -> None:
         """Close the connection at once, without flushing buffers or TLS's closing message."""
@@ -129,6 +174,7 @@ class Connection(asyncio.Protocol):
         """End the exchange (called by asyncio). Without `exc` the upstream closed the connection properly."""
         # The parser refers to this object. Break the cycle, so that the garbage collector has nothing to do.
         del self._parser
+        self.resume_writing()
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.finish(_loss(exchange, exc))
@@ -173,7 +219,8 @@ class Connection(asyncio.Protocol):
         if self._paused:
             self.resume()
         # An upstream that responds before it has read the whole request will close the connection.
-        if self._parser.should_keep_alive() and transport.get_write_buffer_size() == 0:
+        unsent = self._uploading or transport.get_write_buffer_size() > 0
+        if self._parser.should_keep_alive() and not unsent:
             self.on_idle(self)
         else:
             transport.abort()

@@ -27,14 +27,30 @@ class UpstreamTimeouts(Struct, frozen=True):
     between: float | None = 120
 
 
+class BodySource(Protocol):
+    """A body that is sent while it arrives. `length`: its number of bytes, or None if that is not known."""
+
+    length: int | None
+
+    async def piece(self) -> bytes:
+        """Return the next part of the body; b"" at its end."""
+        ...
+
+
 class UpstreamRequest(Struct):
-    """One HTTP request. The transport writes framing and connection headers itself and ignores those in `headers`."""
+    """One HTTP request. The transport writes framing and connection headers itself and ignores those in `headers`.
+
+    `upload`: takes the place of `body`. It is read once; what it raises is raised by `send`.
+    """
 
     method: str
     url: str
     headers: HeaderPairs
     body: bytes
     timeouts: UpstreamTimeouts = field(default_factory=UpstreamTimeouts)
+    upload: BodySource | None = None
+    connect_seconds: float | None = None
+    """how long a new connection took, set by the transport that has opened one"""
 
     def __repr__(self) -> str:
         """Leave out headers, query and body: they hold secrets."""

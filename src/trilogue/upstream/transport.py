@@ -136,16 +136,22 @@ class HttpTransport:
             head = request_head(request, origin, f"http://{origin.host_header}{target}", self._login)
         else:
             head = request_head(request, origin, target)
-        connection = self._idle.take(origin)
+        # An upload can be read once, so it gets a connection that the upstream cannot be about to close.
+        connection = self._idle.take(origin) if request.upload is None else None
         if connection is not None:
             exchange = connection.start(head, request.body, request.timeouts)
             await exchange.wait()
             if not _was_closed(exchange):
                 return self._checked(exchange)
             exchange.abort()
+        began = time.monotonic()
         connection = await self._dial(origin, request.timeouts.connect)
+        request.connect_seconds = time.monotonic() - began
         exchange = connection.start(head, request.body, request.timeouts)
-        await exchange.wait()
+        if request.upload is not None:
+            await connection.upload(exchange, request.upload, request.timeouts.first_byte)
+        if not exchange.status and exchange.error is None:
+            await exchange.wait()
         return self._checked(exchange)
 
     async def aclose(self) -> None:
@@ -235,7 +241,10 @@ def request_head(request: UpstreamRequest, origin: Origin, target: str, extra: H
     """
     method, body = request.method, request.body
     lines = _lines(method, target, origin, request.headers, extra)
-    return lines + b"content-length: %d\r\n\r\n" % len(body) if body or method != "GET" else lines + b"\r\n"
+    length = len(body) if request.upload is None else request.upload.length
+    if length is None:
+        return lines + b"transfer-encoding: chunked\r\n\r\n"
+    return lines + b"content-length: %d\r\n\r\n" % length if length or method != "GET" else lines + b"\r\n"
 
 
 @lru_cache(256)

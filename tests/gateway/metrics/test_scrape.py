@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,8 @@ from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
 
 Labels = dict[str, str]
+PROMTOOL = shutil.which("promtool")
+STORE = ("failing", "writes_waiting", "failures_total")
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +84,15 @@ def test_both_formats(single: Pooled) -> None:
     assert "trilogue_time_to_first_token_seconds_bucket" in names[0]
 
 
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+def test_promtool_accepts_the_page(single: Pooled) -> None:
+    """It parses the page and judges names, types and texts."""
+    page = get(single).text
+    command = [PROMTOOL or "", "check", "metrics"]
+    result = subprocess.run(command, input=page, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
 def test_a_translated_stream(single: Pooled) -> None:
     route = {"client_protocol": "messages", "upstream_protocol": "chat", "provider": "chat", "model": "text"}
     before = values(single, "trilogue_requests_total", code="200", **route)
@@ -91,6 +104,8 @@ def test_a_translated_stream(single: Pooled) -> None:
     assert values(single, "trilogue_build_info") == 1
     assert values(single, "trilogue_workers") == values(single, "trilogue_workers_expected") == 1
     assert values(single, "trilogue_event_loop_lag_seconds_count") > 0
+    for store in ("accounts", "responses"):
+        assert [values(single, f"trilogue_store_{name}", store=store) for name in STORE] == [0, 0, 0]
 
 
 def test_failures_retries_and_account_states(single: Pooled, up: ScriptedUpstream) -> None:

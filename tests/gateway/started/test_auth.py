@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.process import Started
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import Answer, exchange, payload
-from trilogue.gateway.setup.access import ClientKey, KeyRing, is_local_host, is_local_origin
+from trilogue.gateway.setup.access import ClientKey, ConfiguredKey, KeyRing, is_local_host, is_local_origin
 from trilogue.model import Protocol
 
 ENDPOINTS = [
@@ -161,19 +161,19 @@ def test_open_paths(locked: Started) -> None:
 
 def test_a_digest_is_no_key() -> None:
     """What is kept of a key cannot be used as one, and says nothing about it."""
-    ring = KeyRing([(ClientKey("a"), "secret-a"), (ClientKey("b"), "secret-b")])
+    ring = KeyRing([ConfiguredKey(ClientKey("a"), "secret-a"), ConfiguredKey(ClientKey("b"), "secret-b")])
     kept = list(ring._keys)
     assert [ring.find([secret]) for secret in ("secret-a", "secret-b")] == [ClientKey("a"), ClientKey("b")]
     assert [ring.find([digest.hex()]) for digest in kept] == [None, None]
     assert ring.find([]) is None
-    other = KeyRing([(ClientKey("a"), "secret-a")])
+    other = KeyRing([ConfiguredKey(ClientKey("a"), "secret-a")])
     assert list(other._keys) != kept[:1]
 
 
 def test_keys_that_begin_alike_are_different(locked: Started) -> None:
     """Nothing is looked up by the beginning of a key."""
     long = "k" * 64
-    ring = KeyRing([(ClientKey("a"), long + "a")])
+    ring = KeyRing([ConfiguredKey(ClientKey("a"), long + "a")])
     assert ring.find([long + "b"]) is None
 
 

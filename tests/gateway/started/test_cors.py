@@ -63,7 +63,7 @@ def test_programs_get_no_such_headers(locked: Started) -> None:
 
 @pytest.mark.parametrize(("method", "path", "status"), [
     ("GET", "/v1/messages", 405), ("PUT", "/v1/chat/completions", 405), ("DELETE", "/v1/models", 405),
-    ("POST", "/v1/nothing", 404), ("GET", "/v2/models", 404), ("POST", "/v1/messages/batches", 404),
+    ("POST", "/v1/nothing", 404), ("GET", "/v2/models", 404), ("POST", "/v1/messages/nothing", 404),
 ])  # fmt: skip
 def test_unknown_paths_and_methods(locked: Started, method: str, path: str, status: int) -> None:
     """Native errors, with the methods that would do."""

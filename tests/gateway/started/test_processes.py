@@ -192,7 +192,7 @@ def test_a_log_without_a_reader_blocks_no_request(tmp_path: Path, up: ScriptedUp
         process.stdout.close()
         process.stderr.close()
     assert status == 0
-    assert {json.loads(line)["event"] for line in lines} == {"request"}
+    assert {json.loads(line)["event"] for line in lines} == {"admin interface", "request"}
 
 
 def test_a_log_that_cannot_be_written_blocks_no_request(tmp_path: Path, up: ScriptedUpstream) -> None:

@@ -71,7 +71,7 @@ def test_what_waits_for_a_restart_is_reported(tmp_path: Path, up: ScriptedUpstre
     with started(tmp_path, QUICK, up.url, options=("--workers", workers)) as gateway:
         assert ask(gateway, "fast") == 404
         new = QUICK.replace("server:\n", "server:\n  host: localhost\n  port: 1\n  workers: 7\n")
-        rewrite(gateway, new + "admin: {key: key-of-an-admin-0}\naliases: {fast: messages/text}\n", up)
+        rewrite(gateway, new + "admin: {enabled: false}\naliases: {fast: messages/text}\n", up)
         until(lambda: gateway.log.count('"reloaded"') == int(workers))
         waiting = [line for line in gateway.lines if line["event"] == "these settings wait for a restart"]
         assert {tuple(line["settings"]) for line in waiting} == {("server.host", "admin")}

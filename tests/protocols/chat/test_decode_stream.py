@@ -175,6 +175,38 @@ def test_complete_call_stops_when_another_block_begins() -> None:
     assert stops == [BlockStart, BlockStop, BlockStart]
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [fn(0, "a", "f", '{"x":1}'), fn(0, "a", "f", ""), {"index": 0, "id": "a", "custom": {"name": "f", "input": "x"}}],
+)
+def test_call_is_complete_at_the_finish_reason(entry: dict[str, Any]) -> None:
+    """[DONE] may come a second later, and a policy or an agent need not wait for it."""
+    decoder = CODEC.decoder()
+    assert not [event for event in decoder.feed(calls(entry)) if type(event) is BlockStop]
+    assert [type(event) for event in decoder.feed(chunk(finish="tool_calls"))][-1] is BlockStop
+    assert [type(event) for event in decoder.feed(DONE)] == [Finish]
+
+
+def test_text_is_complete_at_the_finish_reason() -> None:
+    """Text that a server sends after it is a block of its own."""
+    decoder = CODEC.decoder()
+    decoder.feed(chunk({"content": "Hi"}))
+    assert [type(event) for event in decoder.feed(chunk(finish="stop"))] == [BlockStop]
+    assert answer(chunk({"content": "Hi"}), chunk(finish="stop"), chunk({"content": "!"}), DONE).blocks == (
+        Text(text="Hi", path="choices[0].message.content"),
+        Text(text="!", path="choices[0].message.content"),
+    )
+
+
+def test_incomplete_call_waits_for_the_end() -> None:
+    """Only the end of the stream says that nothing more follows."""
+    parts = (calls(fn(0, "a", "f", '{"x"')), chunk(finish="tool_calls"))
+    assert BlockStop not in [type(event) for part in parts for event in CODEC.decoder().feed(part)]
+    assert answer(*parts, calls(fn(0, None, None, ":1}")), DONE).blocks[0] == ToolCall(
+        id="a", name="f", arguments='{"x":1}', path="choices[0].message.tool_calls[0]"
+    )
+
+
 def test_call_without_id_gets_one() -> None:
     """Ids are never empty, and always the same for the same answer."""
     first, second = (answer(calls(fn(0, "", "f", "{}")), chunk(finish="stop")).blocks[0] for _ in range(2))

@@ -10,15 +10,6 @@ from tests.state.responses.postgres import Server
 from trilogue.state.responses import MemoryDatabase, PostgresqlDatabase, ResponseStore, SqliteDatabase
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    """Return a PostgreSQL server; one serves all tests of a process."""
-    server = Server()
-    server.start()
-    yield server
-    server.remove()
-
-
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     """Return an empty database of each engine in turn."""

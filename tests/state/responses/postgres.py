@@ -86,7 +86,7 @@ class Server:
         self._shared = self._shared or self.new_database()
         with psycopg.connect(self._shared, autocommit=True) as connection:
             rows = connection.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'trl_%'").fetchall()
-            names = ", ".join(name for (name,) in rows if name != "trl_migration")
+            names = ", ".join(name for (name,) in rows if not name.endswith("migration"))
             if names:
                 connection.execute(f"TRUNCATE {names} RESTART IDENTITY CASCADE".encode())
         return self._shared

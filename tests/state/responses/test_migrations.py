@@ -10,6 +10,8 @@ import pytest
 
 from tests.state.responses.making import KEY, A, conversation, item, response
 from tests.state.responses.postgres import Server
+from trilogue.state.database import Database
+from trilogue.state.database.migrate import Migration, Schema, migrate
 from trilogue.state.responses import (
     MemoryDatabase,
     PostgresqlDatabase,
@@ -18,9 +20,7 @@ from trilogue.state.responses import (
     StoredReasoning,
     StoreUnavailable,
 )
-from trilogue.state.responses.connection import Database
-from trilogue.state.responses.migrate import migrate
-from trilogue.state.responses.schema import MIGRATIONS, Migration
+from trilogue.state.responses.schema import MIGRATIONS, SCHEMA
 
 NewDatabase = Callable[[], Database]
 
@@ -41,7 +41,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> NewDatabase:
 def apply(database: Database, migrations: tuple[Migration, ...]) -> None:
     connection = database.connect()
     try:
-        migrate(connection, database.dialect, migrations)
+        migrate(connection, database.dialect, Schema(SCHEMA.versions, migrations))
     finally:
         if not isinstance(database, MemoryDatabase):
             connection.close()
@@ -95,7 +95,7 @@ def test_a_failed_migration_leaves_nothing(opened: NewDatabase) -> None:
     with pytest.raises(StoreUnavailable):
         apply(opened(), (*MIGRATIONS, broken))
     connection = opened().connect()
-    assert connection.execute(opened().dialect.has_migrations) == []
+    assert connection.execute(opened().dialect.has_table, (SCHEMA.versions,)) == []
     connection.close()
 
 

@@ -14,13 +14,13 @@ import pytest
 
 from tests.state.responses.making import KEY, A, response
 from tests.state.responses.postgres import Server
+from trilogue.state.database import postgresql
 from trilogue.state.responses import (
     PostgresqlDatabase,
     ResponseStore,
     StoreAway,
     StoreService,
     StoreUnavailable,
-    postgresql,
 )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.making import KEY, A, Engine, conversation, item, response
+from trilogue.state import StoreHealth
 from trilogue.state.responses import (
     Append,
     CommitUnsure,
@@ -145,7 +146,10 @@ def test_a_write_that_takes_too_long_is_an_error(tmp_path: Path) -> None:
             await service.write(hold.wait, 5.0)
         with pytest.raises(StoreUnavailable):
             await service.read(hold.wait, 5.0)
+        assert service.health == StoreHealth(failing=True, failures=2)
         hold.set()
+        await service.write(str)
+        assert not service.health.failing
 
     run(tmp_path, use, timeout=0.2)
 
@@ -159,6 +163,7 @@ def test_too_many_waiting_writes_are_refused(tmp_path: Path, monkeypatch: pytest
         await asyncio.sleep(0)
         with pytest.raises(StoreUnavailable, match="waiting"):
             await service.write(hold.wait, 5.0)
+        assert service.health == StoreHealth(failing=True, waiting=3, failures=1)
         hold.set()
         assert await asyncio.gather(*waiting) == [True] * 4
 

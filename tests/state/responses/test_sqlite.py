@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.making import KEY, A, conversation, response
+from trilogue.state.database import sqlite as engine
 from trilogue.state.responses import (
     NotFound,
     ResponseStore,
@@ -25,7 +26,6 @@ from trilogue.state.responses import (
     StoreDamaged,
     StoreUnavailable,
 )
-from trilogue.state.responses import sqlite as engine
 
 APPEND = """
     import sys

@@ -15,8 +15,10 @@ from msgspec.structs import replace
 from trilogue.gateway.endpoints import background, compact, conversations, count_tokens, generate, models, responses
 from trilogue.gateway.endpoints.boundary import begin, report
 from trilogue.gateway.endpoints.generate import ActiveRequests
+from trilogue.gateway.endpoints.other import OtherEndpoints
 from trilogue.gateway.endpoints.routes import find_route
 from trilogue.gateway.endpoints.websocket import WebSocketEndpoint
+from trilogue.gateway.log.lines import sane
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit
 from trilogue.gateway.request.cancellation import Cancellation
@@ -32,8 +34,12 @@ from trilogue.serving import Headers, HttpRequest, Responder, header_lines, offe
 
 
 def versionless(path: str) -> str:
-    """Return the path without version and trailing slash: /v1/messages/ and /messages are the same."""
-    path = path.removeprefix("/v1") if path.startswith("/v1/") or path == "/v1" else path
+    """Return the path without version and trailing slash: /v1/messages/ and /messages are the same.
+
+    /v1/v1/messages too: SDKs add /v1 to a base URL that has it already.
+    """
+    while path.startswith("/v1/") or path == "/v1":
+        path = path.removeprefix("/v1")
     return path.rstrip("/") or "/"
 
 
@@ -47,6 +53,8 @@ CLIENT_CLOSED = 499
 """for the log only: the client has disconnected"""
 
 _MODELS = "/models"
+_BASE = "/v1"
+_SERVED = [one.endpoint.path for one in CODECS.values() if one.endpoint.path]
 
 
 def fixed_routes() -> dict[str, HttpRoute]:
@@ -106,6 +114,7 @@ class Gateway:
             ("POST", f"{version}{path}"): route for path, route in self._routes.items() for version in ("/v1", "")
         }
         """the usual requests, by method and path as clients send them"""
+        self._others = OtherEndpoints()
         websocket = WebSocketEndpoint(self)
         self._websockets = {
             one.endpoint.path: HttpRoute(websocket.handle, one.protocol, one.endpoint.path, websocket=True)
@@ -130,6 +139,7 @@ class Gateway:
             client=entry.client.short,
             path=entry.shown,
             key=entry.key.name if entry.key else "",
+            owner=entry.key.options.owner if entry.key else "",
         )
         context = RequestContext(
             request=request,
@@ -158,6 +168,11 @@ class Gateway:
             del running[context]
             record.status = responder.status or CLIENT_CLOSED
             record.ended_at = time.monotonic()
+            if record.losses and not record.loss_codes:
+                # The response was not sent, or not to its end.
+                record.declare(record.losses)
+            if observers.request_settled is not None and not record.settled:
+                observers.request_settled(record)
             if observers.request_ended is not None:
                 observers.request_ended(record)
 
@@ -197,9 +212,9 @@ class Gateway:
                 return found
         elif path in self._websockets and offers_websocket(request.head):
             return self._websockets[path]
-        stored = stored_route(request.method, path)
-        if stored is not None:
-            return stored if not stored.methods else replace(stored, handler=self._unknown)
+        found = stored_route(request.method, path) or self._others.find(request.method, path, request.headers)
+        if found is not None:
+            return found if not found.methods else replace(found, handler=self._unknown)
         handler: Handler = self._unknown
         if request.method in ("GET", "HEAD") and path == _MODELS:
             handler = models.handle_list
@@ -215,7 +230,9 @@ class Gateway:
             context.responder.common += header_lines([(b"allow", allowed.encode())])
             context.refuse(own_failure(405, f"use {allowed}", "method_not_allowed"))
             return
-        context.refuse(own_failure(404, f"there is no {request.method} {path[:200]} here", "not_found"))
+        asked = f"{request.method} {sane(request.path)[:200]}"
+        text = f"there is no {asked} here; requests for models go to {', '.join(_SERVED)} below {_BASE}"
+        context.refuse(own_failure(404, text, "not_found"))
 
 
 def _json(responder: Responder, status: int, body: bytes) -> None:

@@ -19,8 +19,9 @@ from trilogue.errors import BadRequest
 from trilogue.gateway.endpoints import generate
 from trilogue.gateway.endpoints.boundary import begin, report
 from trilogue.gateway.endpoints.event_stream import event_stream
+from trilogue.gateway.endpoints.judging import chosen_policies
 from trilogue.gateway.endpoints.owned import refreshed
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.observe.record import BACKGROUND, RequestRecord
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.cancellation import Cancellation
 from trilogue.gateway.request.context import RequestContext, targets_of, watching
@@ -66,7 +67,9 @@ async def handle(context: RequestContext) -> None:
     except BaseException:
         await turn.release()
         raise
-    if turn.lease is None and all(_has_background(context, target) for target in targets):
+    passes = turn.lease is None and all(_has_background(context, target) for target in targets)
+    # What an upstream keeps for the client would not be judged.
+    if passes and not (context.entry.judged and chosen_policies(context, call.model, targets).policies):
         await generate.run(context, call, targets)
         return
     await _start(context, call, turn, targets)
@@ -192,6 +195,8 @@ async def _respond(run: _Run, responder: Responder) -> bool:
         record.error = "cancelled" if stopped else record.error
     finally:
         record.status, record.ended_at = responder.status, time.monotonic()
+        if observers.request_settled is not None and not record.settled:
+            observers.request_settled(record)
         if observers.request_ended is not None:
             observers.request_ended(record)
     return stopped
@@ -206,8 +211,9 @@ def _own_context(run: _Run, responder: Responder) -> RequestContext:
         request_id=origin.request_id,
         began_at=responder.since,
         client=origin.record.client,
-        path=f"{origin.record.path} (background)",
+        path=f"{origin.record.path}{BACKGROUND}",
         key=origin.record.key,
+        owner=origin.record.owner,
         model=origin.record.model,
         stream=True,
     )

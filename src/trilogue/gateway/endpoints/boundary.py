@@ -10,8 +10,9 @@ from trilogue.errors import TrilogueError
 from trilogue.gateway.observe.observer import Observers
 from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure
+from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN, client_failure
 from trilogue.gateway.stored.failures import store_failure
+from trilogue.model import Failure
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.serving import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone
 from trilogue.state.responses import StoreError
@@ -19,7 +20,11 @@ from trilogue.state.responses import StoreError
 log = structlog.get_logger("trilogue.gateway")
 
 _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
-    BodyTooLarge: (413, "the body is larger than this gateway takes (server.max_body_bytes)", "request_too_large"),
+    BodyTooLarge: (
+        413,
+        "the body is larger than this gateway takes (server.max_body_bytes, and server.max_upload_bytes for files)",
+        "request_too_large",
+    ),
     BodyTooSlow: (408, "the body came too slowly", "request_timeout"),
     BodyBroken: (400, "the body is not valid HTTP", "bad_http"),
     BodyEncoded: (
@@ -30,11 +35,15 @@ _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
 }
 
 
+_ENDED: dict[CancelReason | None, Failure] = {CancelReason.DRAINING: SHUTTING_DOWN, CancelReason.REVOKED: REVOKED}
+"""What requests get that the gateway ends before they have a response."""
+
+
 def begin(context: RequestContext, observers: Observers) -> None:
     """Notify observers of a request, and show its bytes to those that want them."""
     if observers.request_began is not None:
         observers.request_began(context.record)
-    wanted = observers.observe_bytes(context.record, context.request.headers) if observers.observe_bytes else None
+    wanted = observers.observe_bytes(context.record, context.request.head) if observers.observe_bytes else None
     if wanted is not None:
         context.observe_bytes(wanted)
 
@@ -49,14 +58,15 @@ def report(context: RequestContext, error: BaseException) -> bool:
             context.record.error = "client_gone"
         case BodyTooLarge() | BodyTooSlow() | BodyBroken() | BodyEncoded():
             context.refuse(own_failure(*_REFUSED[type(error)]))
-        case asyncio.CancelledError() if context.cancellation.reason is CancelReason.DRAINING:
+        case asyncio.CancelledError() if context.cancellation.reason in _ENDED:
+            failure = _ENDED[context.cancellation.reason]
             context.cancellation.clear()
-            context.refuse(SHUTTING_DOWN)
+            context.refuse(failure)
         case StoreError():
             log.error("store", error=str(error), request_id=context.request_id)
             context.refuse(store_failure(error))
         case TrilogueError():
-            context.refuse(client_failure(error, context.entry.client))
+            context.refuse(client_failure(error, context.entry.client, context.record))
         case Exception():
             log.error("bug", error=type(error).__name__, request_id=context.request_id, exc_info=True)
             context.refuse(own_failure(500, "internal error", "internal_error"))

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import StrictLoss, Unsupported
 from trilogue.gateway.endpoints.complete import complete, new_call
+from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.request.call import Call, read_asked
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
@@ -54,10 +55,26 @@ async def handle(context: RequestContext) -> None:
     if services.store is not None and fields.need_store:
         with watching(context):
             call.turn = await begin_turn(services.store, context.owner, call.body, fields)
-    targets, own = compacting(await targets_of(context, call.model), call, services, "input")
+    routed: Sequence[Upstream] = await targets_of(context, call.model)
+    if context.entry.judged:
+        judged = await judge_request(context, call, routed)
+        if judged is None:
+            return
+        call, routed = judged.call, judged.targets
+    try:
+        await _compact(context, call, routed)
+    finally:
+        if call.policies is not None:
+            call.policies.close()
+
+
+async def _compact(context: RequestContext, call: Call, routed: Sequence[Upstream]) -> None:
+    services = context.entry.services
+    targets, own = compacting(routed, call, services, "input")
     if own:
-        call.path = CODECS[call.client].endpoint.compaction
-        await complete(context, ClientResponse(call, context.responder, context.record, services.observers), targets)
+        # Only the upstream can read what it returns, so there is nothing to judge.
+        passed = replace(call, path=CODECS[call.client].endpoint.compaction, policies=None)
+        await complete(context, ClientResponse(passed, context.responder, context.record, services.observers), targets)
         return
     client, response = await _summarized(context, call, targets)
     if response is not None:
@@ -116,7 +133,7 @@ async def _summarized(
         raise StrictLoss((loss,))
     history = call.body if call.turn is None else call.turn.expanded
     losses = (*call.losses, loss)
-    asking = replace(call, body=summary_request(history), stream=False, turn=None, losses=losses)
+    asking = replace(call, body=summary_request(history), stream=False, turn=None, losses=losses, summary=True)
     services = context.entry.services
     client = SummarizedResponse(asking, context.responder, context.record, services.observers)
     client.in_events = call.stream
@@ -127,7 +144,7 @@ async def _summarized(
 def _compacted(call: Call, response: dict[str, Json], services: Services) -> dict[str, Json]:
     """Return the object that the endpoint responds with: the messages that stay, and the item with the summary."""
     turn, identifier = call.turn, _new_id(call)
-    own = input_items(read_state_fields(call.body).input)
+    own = input_items(read_state_fields(call.sent).input)
     history = [item.data for item in turn.history] if turn is not None else []
     kept = kept_messages((*history, *(turn.own if turn is not None and turn.own else own)))
     messages = with_ids([as_output(data) for data in kept], identifier)
@@ -143,11 +160,11 @@ def _compacted(call: Call, response: dict[str, Json], services: Services) -> dic
 
 def _compacted_turn(call: Call, response: dict[str, Json], services: Services) -> dict[str, Json]:
     """Return the response to a request with the trigger: that of the model, with the item as its only output."""
-    asked, identifier = parse_request(call.body), _new_id(call)
+    asked, identifier = parse_request(call.sent), _new_id(call)
     item = compaction_item(summary_of(response), call.client, services.sealer, identifier)
     echoed = {name: asked.get(name) or default for name, default in _ECHOED.items()}
     stored = call.turn is not None and call.turn.fields.stores
-    return {**response, **echoed, "id": identifier, "model": call.model, "store": stored, "output": [item]}
+    return {**response, **echoed, "id": identifier, "model": call.shown_model, "store": stored, "output": [item]}
 
 
 def _new_id(call: Call) -> str:

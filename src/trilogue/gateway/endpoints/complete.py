@@ -8,23 +8,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from trilogue.errors import UpstreamError
+from trilogue.errors import BadRequest, UpstreamError
 from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.call import Call, ReadBody
-from trilogue.gateway.request.cancellation import CancelReason
-from trilogue.gateway.request.context import RequestContext
+from trilogue.gateway.request.context import RequestContext, cancelled_error
 from trilogue.gateway.request.failures import client_failure
+from trilogue.gateway.request.limits import count_request
 from trilogue.gateway.response.attempts import respond
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.timing import KeepAlive, TimeLimits
 from trilogue.model import Severity
 from trilogue.routing import Upstream
-from trilogue.serving import ClientGone
 
 
 def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) -> Call:
-    """Return a request that was read, with what its head says, and note its model for the log."""
+    """Return a request that was read, with what its head says, and note its model for the log. Raises BadRequest."""
     request, entry, record = context.request, context.entry, context.record
+    if entry.loss_comment is None:
+        raise BadRequest("trilogue-loss-comment is true or false", path="trilogue-loss-comment")
     record.model, record.stream = sane(asked.model), asked.stream
     return Call(
         client=entry.client,
@@ -36,6 +37,7 @@ def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) 
         hop=entry.hop,
         query=entry.query,
         strict=strict,
+        loss_comment=entry.loss_comment,
         request_id=context.request_id,
         key_name=record.key,
         losses=asked.losses,
@@ -48,21 +50,38 @@ async def complete(context: RequestContext, client: ClientResponse, targets: Seq
     limits = TimeLimits(context.cancellation, responder)
     context.in_band = client.fail_in_band
     context.request.on_gone = context.cancellation.client_gone
+    key = context.entry.key
+    is_limited = key is not None and (key.restricted or services.limiter.applies_to_all)
     keepalive = None
     if client.streams:
         keepalive = KeepAlive(services.limits.keepalive_seconds, responder, client.keepalive)
     try:
-        await respond(context, client, limits, targets)
+        await (_respond_within_limits if is_limited else respond)(context, client, limits, targets)
     except UpstreamError as error:
         _fail(context, client, error)
     except asyncio.CancelledError:
-        if context.cancellation.reason is None:
-            raise
-        _end_cancelled(context, client)
+        cancelled = cancelled_error(context)
+        if not responder.ended:
+            _fail(context, client, cancelled)
     finally:
         limits.stop()
         if keepalive is not None:
             keepalive.stop()
+
+
+async def _respond_within_limits(
+    context: RequestContext, client: ClientResponse, limits: TimeLimits, targets: Sequence[Upstream]
+) -> None:
+    """Count a request for its key, owner and model before its first attempt, and settle it when it has ended.
+
+    Raises NotAllowed and LimitReached, and what `respond` raises.
+    """
+    allowed, reservation = count_request(context, client.call, targets)
+    try:
+        await respond(context, client, limits, allowed)
+    finally:
+        if reservation is not None:
+            context.entry.services.limiter.settle(reservation, context.record)
 
 
 def _fail(context: RequestContext, client: ClientResponse, error: UpstreamError) -> None:
@@ -70,13 +89,4 @@ def _fail(context: RequestContext, client: ClientResponse, error: UpstreamError)
     if context.responder.started or client.must_fail_in_band(error):
         client.fail_in_band(error)
     else:
-        context.refuse(client_failure(error, context.entry.client))
-
-
-def _end_cancelled(context: RequestContext, client: ClientResponse) -> None:
-    """End a request that the gateway has cancelled with the error that belongs to the reason. Raises ClientGone."""
-    reason, error = context.cancellation.reason, context.cancellation.clear()
-    if reason is CancelReason.CLIENT_GONE or error is None:
-        raise ClientGone
-    if not context.responder.ended:
-        _fail(context, client, error)
+        context.refuse(client_failure(error, context.entry.client, context.record))

@@ -7,13 +7,14 @@ Otherwise the response is an estimate, which is declared as a loss.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
+from trilogue.gateway.endpoints.judging import judge_count
 from trilogue.gateway.request.call import read_asked, with_model, without_head
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import MAX_ERROR_BYTES, error_body, response_failure
@@ -28,6 +29,7 @@ from trilogue.model import FailureKind, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.registry import CODECS
+from trilogue.routing import Upstream
 from trilogue.translate.requests import translate_request
 from trilogue.upstream import Transport, UpstreamRequest, UpstreamResponse
 
@@ -53,8 +55,13 @@ async def handle(context: RequestContext) -> None:
         asked = await read_large(context, body)
     else:
         asked = read_asked(body, context.entry.services.only_model, strict=context.strict, head=context.entry.head)
-    body, context.record.model = asked.body, asked.model
-    target = (await targets_of(context, asked.model))[0]
+    context.record.model = asked.model
+    targets: Sequence[Upstream] = await targets_of(context, asked.model)
+    if context.entry.judged:
+        judged = await judge_count(context, asked, targets)
+        call, targets = judged.call, judged.targets
+        asked = replace(asked, body=call.body, model=call.model, losses=call.losses)
+    body, target = asked.body, targets[0]
     provider = context.entry.services.providers[target.provider]
     record = context.record
     record.provider = provider.name
@@ -63,17 +70,18 @@ async def handle(context: RequestContext) -> None:
     counted = None
     with watching(context):
         if CODECS[protocol].endpoint.counting is not None and not provider.is_demo:
-            counted = await _counted(context, body, provider, _Asked(protocol, target.model))
+            counted = await _counted(context, body, provider, _Asked(protocol, target.model, asked.model))
         if counted is None:
             counted = await in_thread(_estimated, context, body) if large else _estimated(context, body)
     await _reply(context, replace(counted, losses=[*asked.losses, *counted.losses]))
 
 
 class _Asked(NamedTuple):
-    """The protocol and the model that an upstream gets."""
+    """The protocol and the model that an upstream gets, and the model in the request."""
 
     protocol: Protocol
     model: str
+    named: str
 
 
 def _estimated(context: RequestContext, body: bytes) -> TokenCount:
@@ -87,17 +95,19 @@ async def _counted(
     context: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
 ) -> TokenCount | None:
     """Return the upstream's count; None if it cannot count. Raises `UpstreamError`."""
-    protocol, model = asked
+    protocol, model = asked.protocol, asked.model
     if len(body) > LARGE_BYTES:
         wire, losses = await in_thread(_for_upstream, context, body, provider, asked)
     else:
         wire, losses = _for_upstream(context, body, provider, asked)
     with provider.borrow(model) as (account, transport):
         context.record.account = account.name
-        request = _request(context, provider, account, wire, asked)
+        context.record.own_key = provider.passes_client_key
+        used = account.for_client(context.entry.client_key, context.entry.client)
+        request = _request(context, provider, used, wire, asked)
         response, data = await _exchange(transport, request, provider.clocks.total)
     if response.status >= 400:
-        failure = response_failure(response, data, protocol, account.redactor)
+        failure = response_failure(response, data, protocol, used.redactor)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None
         raise UpstreamFailure(failure)
@@ -112,12 +122,12 @@ def _for_upstream(
     context: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
 ) -> tuple[bytes, list[Loss]]:
     """Return the body that the upstream gets, and its losses."""
-    protocol, model = asked
+    protocol, model, named = asked
     if protocol is not context.entry.client:
         return _translated(context, body, provider, asked)
     profile = provider.profile(model, protocol)
     own, losses = own_body(body, protocol, context.strict, context.entry.services.sealer, profile)
-    return own if model == context.record.model else with_model(own, context.record.model, model), losses
+    return own if model == named else with_model(own, named, model), losses
 
 
 async def _exchange(transport: Transport, request: UpstreamRequest, seconds: float) -> tuple[UpstreamResponse, bytes]:
@@ -137,7 +147,7 @@ async def _exchange(transport: Transport, request: UpstreamRequest, seconds: flo
 def _translated(
     context: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
 ) -> tuple[bytes, list[Loss]]:
-    protocol, model = asked
+    protocol, model = asked.protocol, asked.model
     endpoint = CODECS[context.entry.client].endpoint
     wire = parse_request(opened(body, context.entry.services.sealer) if endpoint.compaction else body)
     counting = endpoint.counting
@@ -155,7 +165,7 @@ def _translated(
 def _request(
     context: RequestContext, provider: UpstreamProvider, account: UpstreamAccount, body: bytes, asked: _Asked
 ) -> UpstreamRequest:
-    protocol, model = asked
+    protocol, model = asked.protocol, asked.model
     endpoint = CODECS[protocol].endpoint
     url = provider.url(protocol, endpoint.count_path(model))
     if endpoint.in_url is not None:
@@ -164,7 +174,7 @@ def _request(
     if protocol is context.entry.client:
         headers = context.entry.forwarded
         url = with_query(url, context.entry.query)
-    complete = account.posting(headers, False, provider.version(model, protocol))
+    complete = account.posting(headers, False, provider.version(model, protocol), protocol)
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=provider.timeouts)
 
 

@@ -12,16 +12,18 @@ from collections.abc import Sequence
 from trilogue.errors import UpstreamFailure
 from trilogue.gateway.endpoints.compact import compact_turn
 from trilogue.gateway.endpoints.complete import complete, new_call
+from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.request.call import Call, read_asked
 from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
-from trilogue.gateway.request.failures import SHUTTING_DOWN
+from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.stored.compaction import TRIGGER_MARK, asks_for_compaction
 from trilogue.gateway.stored.fields import read_state_fields
 from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.gateway.stored.turn import StoredTurn, begin_connection_turn, begin_turn
+from trilogue.keys import ManagedKey
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 
@@ -43,6 +45,13 @@ class ActiveRequests:
     def using(self, services: object) -> bool:
         """Return whether any running request needs these services."""
         return any(context.entry.services is services for context in self.requests)
+
+    def stop_revoked(self, keys: Sequence[ManagedKey]) -> None:
+        """End the requests of keys that were revoked together with their running requests."""
+        ended = {key.id for key in keys if key.revoked is not None and key.stops_streams}
+        for context in list(self.requests) if ended else ():
+            if context.entry.key is not None and context.entry.key.id in ended:
+                context.cancellation.cancel(CancelReason.REVOKED, UpstreamFailure(REVOKED))
 
     def stop_all(self) -> None:
         """End all running requests with an error, and refuse new ones."""
@@ -95,6 +104,11 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
     services, turn = context.entry.services, call.turn
     try:
         targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
+        if context.entry.judged:
+            judged = await judge_request(context, call, targets)
+            if judged is None:
+                return
+            call, targets = judged.call, judged.targets
         for target in targets:
             if services.providers[target.provider].protocols != (call.client,):
                 # An upstream may get the request in another protocol, and the client may not know how to return its
@@ -108,6 +122,8 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
         client = ClientResponse(call, context.responder, context.record, services.observers)
         await complete(context, client, targets)
     finally:
+        if call.policies is not None:
+            call.policies.close()
         if turn is not None and turn.lease is not None and not turn.in_job:
             await turn.release()
 

@@ -1,6 +1,7 @@
 """`GET /v1/models`: the models that clients can ask for, in the form of the client's protocol.
 
-The list has the aliases, the models in the configuration and those that upstreams list, each name once.
+The list has the aliases, the models in the configuration and those that upstreams list, each name once, with what is
+known of each: context window, output limit, reasoning, images.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from urllib.parse import parse_qs
 
 from msgspec.structs import replace
 
+from trilogue.errors import ClientError
 from trilogue.gateway.request.context import RequestContext, watching
 from trilogue.gateway.setup.catalog import PATIENCE_SECONDS
 from trilogue.gateway.setup.headers import hops_of
 from trilogue.gateway.setup.services import Services
+from trilogue.profiles import ModelFacts
 from trilogue.protocols.endpoint import ListedModel
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
@@ -51,7 +54,18 @@ async def all_models(services: Services, patience: float | None = None) -> list[
     merged: dict[str, ListedModel] = {}
     for model in [*named, *(model for models in lists for model in models)]:
         merged.setdefault(model.id, model)
-    return list(merged.values())
+    return [replace(model, facts=_facts(services, model)) for model in merged.values()]
+
+
+def _facts(services: Services, model: ListedModel) -> ModelFacts:
+    """Return what is known of a model; of an alias, what is known of the model that it leads to."""
+    if model.owner in services.providers:
+        return services.providers[model.owner].facts(model.id)
+    try:
+        target = services.router.resolve(model.id).targets[0]
+    except ClientError:
+        return ModelFacts()
+    return services.providers[target.provider].facts(target.model)
 
 
 async def _find(services: Services, wanted: str, patience: float | None) -> ListedModel | None:
@@ -62,5 +76,5 @@ async def _find(services: Services, wanted: str, patience: float | None) -> List
     if name in services.providers:
         for model in await services.catalog.models(services.providers[name], patience):
             if model.id == own:
-                return replace(model, id=wanted)
+                return replace(model, id=wanted, facts=services.providers[name].facts(own))
     return None

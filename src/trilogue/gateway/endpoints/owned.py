@@ -184,6 +184,10 @@ async def _sent(context: RequestContext, response: StoredResponse, question: Que
         raise UpstreamFailure(_OWNER_GONE)
     provider, account = owner
     context.record.provider, context.record.account = provider.name, account.name
+    if provider.passes_client_key:
+        context.record.own_key = True
+        account = account.for_client(context.entry.client_key, context.entry.client)
+        owner = Owner(provider, account)
     pool = context.entry.services.pools.pools[provider.name].account(account.name)
     way = 0 if pool is None or pool.proxies is None else pool.proxies.choose(steady_time())
     upstream = await account.ways[way].send(_request(context, owner, response, question))
@@ -214,7 +218,7 @@ def _request(context: RequestContext, owner: Owner, response: StoredResponse, qu
     provider, account = owner
     client, entry = context.entry.client, context.entry
     path = f"{CODECS[client].endpoint.path}/{quote(response.id, safe='')}{question.path}"
-    headers = account.posting(entry.forwarded, question.stream, provider.version(response.model, client))
+    headers = account.posting(entry.forwarded, question.stream, provider.version(response.model, client), client)
     return UpstreamRequest(
         method=question.method,
         url=with_query(provider.url(client, path), question.query),

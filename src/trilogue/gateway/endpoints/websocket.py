@@ -24,7 +24,7 @@ from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.connection import ConnectionResponses
 from trilogue.jsontext.text import dump
 from trilogue.protocols.failure.convert import own_failure
-from trilogue.serving import HttpRequest, Responder, SocketLimits, WebSocket
+from trilogue.serving import HttpRequest, MessageSocket, Responder, SocketLimits
 from trilogue.serving.request import Head
 from trilogue.serving.websocket import GOING_AWAY, INTERNAL_ERROR, POLICY_VIOLATION, SERVICE_RESTART
 
@@ -74,7 +74,7 @@ class WebSocketEndpoint:
 class SocketRequests:
     """The requests of one connection. `head`: of the request that opened it. `max_bytes`: that may wait."""
 
-    def __init__(self, app: Application, socket: WebSocket, head: Head, entry: Admission, max_bytes: int) -> None:
+    def __init__(self, app: Application, socket: MessageSocket, head: Head, entry: Admission, max_bytes: int) -> None:
         self._app = app
         self._socket = socket
         self._entry = entry

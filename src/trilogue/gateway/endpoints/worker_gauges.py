@@ -1,16 +1,23 @@
-"""The metrics of a worker that are read when they are asked for: requests, connections, accounts, log."""
+"""The metrics of a worker that are read when they are asked for: requests, connections, accounts, stores, log,
+captures.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from trilogue.gateway.capture.worker_capture import DROP_REASONS, WorkerCapture
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.log.output import dropped_lines
 from trilogue.gateway.metrics import families
 from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.setup.services import Services
+from trilogue.gateway.usage.observer import UsageObserver
 from trilogue.pool.pools import STATES, state_of
-from trilogue.state import steady_time
+from trilogue.state import StoreHealth, steady_time
+
+PICO_DOLLAR = 10**12
+"""costs are integers of that part of a dollar"""
 
 Sample = tuple[tuple[str, ...], float]
 
@@ -22,8 +29,29 @@ def register_gauges(metrics: WorkerMetrics, running: ActiveRequests, services: C
     metrics.register(families.OPEN_STREAMS, lambda: [((), _open_streams(running))])
     metrics.register(families.CONNECTIONS, lambda: _connections(services()))
     metrics.register(families.ACCOUNT_STATE, lambda: _account_states(services()))
+    metrics.register(families.STORE_FAILING, lambda: _stores(services(), lambda health: health.failing))
+    metrics.register(families.STORE_WAITING, lambda: _stores(services(), lambda health: health.waiting))
+    metrics.register(families.STORE_FAILURES, lambda: _stores(services(), lambda health: health.failures))
     metrics.register(families.LOG_DROPPED, lambda: [((), dropped_lines())])
     metrics.register(families.WORKERS_EXPECTED, lambda: [((), workers)])
+
+
+def register_usage(metrics: WorkerMetrics, usage: UsageObserver) -> None:
+    """Register what this worker has counted of costs."""
+    metrics.register(families.COST, lambda: [(names, cost / PICO_DOLLAR) for names, (cost, _) in usage.costs()])
+    metrics.register(families.UNPRICED, lambda: [(names, unknown) for names, (_, unknown) in usage.costs() if unknown])
+    metrics.register(families.USAGE_FAILURES, lambda: [((), usage.failures)])
+
+
+def register_capture(metrics: WorkerMetrics, capture: WorkerCapture) -> None:
+    """Register what is known of captures."""
+    metrics.register(families.CAPTURES_WRITTEN, lambda: [((), capture.written)])
+    metrics.register(
+        families.CAPTURES_DROPPED, lambda: [((reason,), capture.dropped[reason]) for reason in DROP_REASONS]
+    )
+    metrics.register(families.CAPTURE_ACTIVE, lambda: [((), int(capture.is_on))])
+    metrics.register(families.CAPTURE_FAILING, lambda: [((), int(bool(capture.last_error)))])
+    metrics.register(families.CAPTURE_MEMORY, lambda: [((), capture.memory.used)])
 
 
 def _open_streams(running: ActiveRequests) -> int:
@@ -33,6 +61,10 @@ def _open_streams(running: ActiveRequests) -> int:
 def _connections(services: Services) -> list[Sample]:
     used, idle = services.connections()
     return [(("active",), used), (("idle",), idle)]
+
+
+def _stores(services: Services, read: Callable[[StoreHealth], float]) -> list[Sample]:
+    return [((name,), float(read(health))) for name, health in services.store_health().items()]
 
 
 def _account_states(services: Services) -> Iterator[Sample]:

@@ -6,11 +6,9 @@ room wait, up to a limit; further lines are dropped. A warning says how many as 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import struct
-import termios
 import time
 from collections import deque
 from math import inf
@@ -18,6 +16,8 @@ from stat import S_ISFIFO, S_ISREG
 from typing import BinaryIO
 
 import structlog
+
+from trilogue.posix import fcntl, termios
 
 MOST_BYTES = 1024 * 1024
 """Bytes that may wait for room."""
@@ -93,6 +93,8 @@ class LogOutput:
         """Return how many bytes can be written without blocking. In a pipe, some room is left for other workers."""
         try:
             descriptor = self._file.fileno()
+            if termios is None or not hasattr(select, "poll"):
+                return inf  # the system does not say; a pipe that nobody reads blocks the gateway
             if self.is_pipe:
                 held = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0" * 4))[0]
                 # Linux may leave pages of a pipe partly empty: its content takes twice its size at worst.
@@ -106,7 +108,8 @@ class LogOutput:
 
 def _capacity(descriptor: int) -> int:
     """Return the capacity of a pipe, or the usual one where the system does not say."""
-    return fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) if hasattr(fcntl, "F_GETPIPE_SZ") else _PIPE_BYTES
+    found: int = fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) if hasattr(fcntl, "F_GETPIPE_SZ") else _PIPE_BYTES
+    return found
 
 
 def _mode(file: BinaryIO) -> int:

@@ -24,6 +24,8 @@ _SHOWN = 4
 _MASK = rb"(?:\*\*|\.\.|\xe2\x80[\xa2\xa6]|\\u202[26])(?:[\w*.-]|\xe2\x80[\xa2\xa6]|\\u202[26])*"
 _MOST = 200
 """Characters of a secret that are in the pattern. Longer ones are tokens, matched by their alphabet from there on."""
+_MOST_SECRETS = 20
+"""Secrets of one account: its keys of the last hours, and headers."""
 _NAMES = rb"\b(?:sk|pk|rk|gsk|xai)-[\w*.-]{6,}|\bAIza[\w-]{8,}|\b(?:org|proj|acct|wrkspc)[-_][A-Za-z0-9]{12,}"
 
 
@@ -33,6 +35,17 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST]
         self._pattern: re.Pattern[bytes] | None = None
+
+    def learn(self, secret: str) -> None:
+        """Replace one more secret from now on: the key of the account has changed. The last few are remembered."""
+        if len(secret) >= _SHORTEST and secret not in self._secrets:
+            self._secrets = [*self._secrets[-_MOST_SECRETS:], secret]
+            self._pattern = None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The secrets that it was made for."""
+        return tuple(self._secrets)
 
     def body(self, body: bytes) -> bytes:
         """Return a body, or a part of a stream, without secrets."""

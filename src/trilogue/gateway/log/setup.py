@@ -83,9 +83,10 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 _format = LogFormat()
 
 
-def configure_logging(settings: Log) -> None:
-    """Set up logging for this process, or change its settings."""
+def configure_logging(settings: Log, file: TextIO | None = None) -> None:
+    """Set up logging for this process, or change its settings. `file`: where to write; default: standard error."""
     _format.take(settings)
+    target = file or sys.stderr
     structlog.configure(
         processors=[
             _format.admit,
@@ -96,12 +97,30 @@ def configure_logging(settings: Log) -> None:
             _format.render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
-        logger_factory=lambda *_: SafeWriter(sys.stderr),
+        logger_factory=lambda *_: SafeWriter(target),
         cache_logger_on_first_use=True,
     )
-    journal.open(sys.stderr.buffer, level=settings.level, text=_format.text)
+    journal.open(target.buffer, level=settings.level, text=_format.text)
     # Libraries warn about every bad request, which the access log already has.
     logging.basicConfig(handlers=[Forward()], level=max(_format.level, logging.ERROR), force=True)
+
+
+def log_to_standard_library() -> None:
+    """Pass all lines to the standard library's `logging`, as JSON, unless the program has its own structlog setup."""
+    if structlog.is_configured():
+        return
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.processors.format_exc_info,
+            _shortened,
+            structlog.processors.JSONRenderer(separators=(",", ":")),
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        # The program may set up structlog later.
+        cache_logger_on_first_use=False,
+    )
 
 
 def _shortened(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

@@ -44,6 +44,8 @@ class Family(Struct, frozen=True, kw_only=True):
 DURATIONS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0)
 """Small models respond in a fraction of a second; agents let large ones think for minutes."""
 FIRST_TOKENS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0, 60.0)
+VERDICTS = (0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Rules decide in microseconds, other models in seconds, people in minutes."""
 LAGS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 """The event loop's timers are exact to a millisecond, so smaller lags cannot be measured."""
 
@@ -55,12 +57,27 @@ LOSSES = "trilogue_losses_total"
 REQUEST_FAILURES = "trilogue_request_failures_total"
 ATTEMPT_FAILURES = "trilogue_attempt_failures_total"
 RETRIES = "trilogue_retries_total"
+POLICY_VERDICTS = "trilogue_policy_verdicts_total"
+POLICY_DURATION = "trilogue_policy_duration_seconds"
+APPROVALS = "trilogue_approvals_waiting"
 IN_FLIGHT = "trilogue_requests_in_flight"
 OPEN_STREAMS = "trilogue_open_streams"
 CONNECTIONS = "trilogue_upstream_connections"
 ACCOUNT_STATE = "trilogue_account_state"
 LAG = "trilogue_event_loop_lag_seconds"
+STORE_FAILING = "trilogue_store_failing"
+STORE_WAITING = "trilogue_store_writes_waiting"
+STORE_FAILURES = "trilogue_store_failures_total"
+SPANS = "trilogue_trace_spans_total"
+COST = "trilogue_cost_dollars_total"
+UNPRICED = "trilogue_unpriced_requests_total"
+USAGE_FAILURES = "trilogue_usage_store_failures_total"
 LOG_DROPPED = "trilogue_log_lines_dropped_total"
+CAPTURES_WRITTEN = "trilogue_captures_written_total"
+CAPTURES_DROPPED = "trilogue_captures_dropped_total"
+CAPTURE_ACTIVE = "trilogue_capture_active"
+CAPTURE_FAILING = "trilogue_capture_failing"
+CAPTURE_MEMORY = "trilogue_capture_memory_bytes"
 WORKERS = "trilogue_workers"
 WORKERS_EXPECTED = "trilogue_workers_expected"
 BUILD = "trilogue_build_info"
@@ -120,6 +137,21 @@ _ALL = (
         help="Attempts that were made because an earlier attempt of the same request had failed at this provider.",
         labels=("provider", "reason"),
     ),
+    Family(
+        name=POLICY_VERDICTS,
+        kind=Kind.COUNTER,
+        help="Decisions of policies, by what was judged (request, block, flowing text, end) and by the verdict.",
+        labels=("policy", "stage", "verdict"),
+    ),
+    Family(
+        name=POLICY_DURATION,
+        kind=Kind.HISTOGRAM,
+        help="Time that policies took to judge a request or a block, with the answers they waited for.",
+        labels=("policy",),
+        unit="seconds",
+        buckets=VERDICTS,
+    ),
+    Family(name=APPROVALS, kind=Kind.GAUGE, help="Tool calls that wait until a person approves them."),
     Family(name=IN_FLIGHT, kind=Kind.GAUGE, help="Requests of clients that are running."),
     Family(name=OPEN_STREAMS, kind=Kind.GAUGE, help="Streams that clients are receiving."),
     Family(
@@ -143,9 +175,65 @@ _ALL = (
         buckets=LAGS,
     ),
     Family(
+        name=COST,
+        kind=Kind.COUNTER,
+        help="Cost in US dollars of requests whose cost is known.",
+        labels=("provider", "model"),
+    ),
+    Family(
+        name=UNPRICED,
+        kind=Kind.COUNTER,
+        help="Requests whose cost is unknown, because the price is, or what they used.",
+        labels=("provider", "model"),
+    ),
+    Family(
+        name=USAGE_FAILURES,
+        kind=Kind.COUNTER,
+        help="How often usage could not be stored. It is kept and tried again every second.",
+    ),
+    Family(
         name=LOG_DROPPED,
         kind=Kind.COUNTER,
         help="Lines of the log that were lost because they could not be written.",
+    ),
+    Family(name=CAPTURES_WRITTEN, kind=Kind.COUNTER, help="Captures of requests that were written."),
+    Family(
+        name=CAPTURES_DROPPED,
+        kind=Kind.COUNTER,
+        help="Captures that were lost because of the disk, because they took too much memory, or for another reason.",
+        labels=("reason",),
+    ),
+    Family(name=CAPTURE_ACTIVE, kind=Kind.GAUGE, help="Workers that capture requests now."),
+    Family(name=CAPTURE_FAILING, kind=Kind.GAUGE, help="Workers whose last capture was lost."),
+    Family(
+        name=CAPTURE_MEMORY,
+        kind=Kind.GAUGE,
+        help="Memory that captures of running requests take, and those that wait to be written.",
+        unit="bytes",
+    ),
+    Family(
+        name=STORE_FAILING,
+        kind=Kind.GAUGE,
+        help="Workers whose last use of a store failed.",
+        labels=("store",),
+    ),
+    Family(
+        name=STORE_WAITING,
+        kind=Kind.GAUGE,
+        help="Writes to a store that are not done yet.",
+        labels=("store",),
+    ),
+    Family(
+        name=STORE_FAILURES,
+        kind=Kind.COUNTER,
+        help="Reads and writes of a store that failed, or were dropped because too many waited.",
+        labels=("store",),
+    ),
+    Family(
+        name=SPANS,
+        kind=Kind.COUNTER,
+        help="Spans of traces that the collector has taken, or that were dropped because it did not.",
+        labels=("result",),
     ),
     Family(name=WORKERS, kind=Kind.GAUGE, help="Workers whose current values are part of this response."),
     Family(name=WORKERS_EXPECTED, kind=Kind.GAUGE, help="Workers that the gateway was started with.", shared=True),

@@ -11,10 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from trilogue.gateway.metrics import families
-from trilogue.gateway.metrics.families import DURATIONS, FIRST_TOKENS
+from trilogue.gateway.metrics.families import DURATIONS, FIRST_TOKENS, VERDICTS
 from trilogue.gateway.metrics.samples import Key, Samples
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.observe.record import RequestRecord
+from trilogue.policies import Record
 from trilogue.pool import Decision
 from trilogue.protocols.registry import CODECS
 
@@ -22,10 +23,13 @@ MAX_MODELS = 100
 """Models with their own series that the configuration does not name."""
 MAX_KNOWN = 4096
 """Combinations of facts about a request whose series is remembered."""
+MAX_POLICIES = 100
 OTHER = "other"
 NONE = "none"
 """for requests that were not sent to any provider"""
 
+_TIMED = ("request", "block")
+"""what policies judge at once; flowing text takes as long as it flows"""
 Labels = tuple[str, str, str, str, str, str]
 """endpoint, client protocol, upstream protocol, provider, model, status"""
 
@@ -66,6 +70,8 @@ class RequestMetrics(Observer):
         self._seen: set[tuple[str, str]] = set()
         """providers and models that are not configured, and for which an upstream has responded"""
         self._counts: dict[Key, int] = defaultdict(int)
+        self._policies: dict[str, list[float]] = {}
+        """the durations of the verdicts of each policy: counts by bucket, and their sum"""
 
     def configure(self, models: Iterable[tuple[str, str]]) -> None:
         """Take the providers and models that the configuration names. They always have their own series."""
@@ -105,6 +111,8 @@ class RequestMetrics(Observer):
         if record.loss_codes:
             for code in record.loss_codes:
                 series.losses[code] += 1
+        if record.policies:
+            self._count_policies(record.policies)
         if record.error is not None:
             self._count_failure(record)
         elif record.decision is not None and len(record.decision.attempts) > 1:
@@ -117,7 +125,8 @@ class RequestMetrics(Observer):
             for key, values in _samples_of(labels, series):
                 before = found.get(key)
                 found[key] = values if before is None else [a + b for a, b in zip(before, values, strict=True)]
-        return {**found, **{key: [count] for key, count in self._counts.items()}}
+        durations: Samples = {(families.POLICY_DURATION, (name,)): list(row) for name, row in self._policies.items()}
+        return {**found, **durations, **{key: [count] for key, count in self._counts.items()}}
 
     def _find(self, record: RequestRecord, facts: tuple[str, str, str, str, str, int]) -> Series:
         """Return the series of a request, and remember it unless its model may get a series of its own later."""
@@ -133,7 +142,8 @@ class RequestMetrics(Observer):
         series = self._series.get(labels)
         if series is None:
             series = self._series[labels] = Series()
-        if model != OTHER and len(self._known) < MAX_KNOWN:
+        # Paths with ids would fill the memory of those that come again.
+        if model != OTHER and (record.upstream_model or not record.provider) and len(self._known) < MAX_KNOWN:
             self._known[facts] = series
         return series
 
@@ -141,8 +151,8 @@ class RequestMetrics(Observer):
         if not record.provider:
             return NONE
         model = (record.provider, record.upstream_model)
-        if model in self._configured or model in self._seen:
-            return record.upstream_model
+        if model in self._configured or model in self._seen or not record.upstream_model:
+            return record.upstream_model or NONE
         if record.status < 400 and record.error is None and len(self._seen) < MAX_MODELS:
             self._seen.add(model)
             return record.upstream_model
@@ -153,6 +163,19 @@ class RequestMetrics(Observer):
         self._counts[families.REQUEST_FAILURES, (record.client, record.provider or NONE, kind)] += 1
         if record.decision is not None:
             self._count_attempts(record.decision)
+
+    def _count_policies(self, records: Iterable[Record]) -> None:
+        for record in records:
+            # Policies are code of users, which could change their names.
+            name = record.policy
+            if name not in self._policies:
+                name = name if len(self._policies) < MAX_POLICIES else OTHER
+                self._policies.setdefault(name, [0.0] * (len(VERDICTS) + 2))
+            self._counts[families.POLICY_VERDICTS, (name, record.stage, record.verdict)] += 1
+            if record.stage in _TIMED:
+                durations = self._policies[name]
+                durations[bisect_left(VERDICTS, record.seconds)] += 1
+                durations[-1] += record.seconds
 
     def _count_attempts(self, decision: Decision) -> None:
         """Count the failed attempts of a request, and those that followed them."""
@@ -195,4 +218,7 @@ def endpoint_of(path: str) -> str:
         head = endpoint.in_url.read(path) if endpoint.in_url is not None else None
         if head is not None:
             return "count_tokens" if head.counts else "generate"
+        for other in endpoint.others:
+            if path == other.path or (other.objects and path.startswith(f"{other.path}/")):
+                return other.label
     return "models" if path == "/models" or path.startswith("/models/") else OTHER

@@ -80,7 +80,7 @@ class WorkerMetrics:
         found[families.WORKERS, ()] = [1]
         for name, read in self._readers.items():
             try:
-                found.update({(name, labels): [value] for labels, value in read()})
+                found.update({(name, labels): [float(value)] for labels, value in read()})
             except Exception as error:
                 log.error("a metric cannot be read", metric=name, error=type(error).__name__, exc_info=True)
         return found

@@ -7,11 +7,28 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from msgspec import Struct
+
 from trilogue.gateway.log.lines import LogLine, journal, sane
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.observe.request_text import request_text
+from trilogue.policies import Record
 from trilogue.pool import Decision
+
+MOST_POLICIES = 20
+
+
+class PolicyLine(Struct, frozen=True):
+    """A decision of a policy in the log. It holds no content."""
+
+    policy: str
+    stage: str
+    verdict: str
+    reason: str
+    block: int | None
+    kind: str
+    duration_ms: float
 
 
 class AccessLine(LogLine, kw_only=False, eq=False, gc=False):
@@ -37,6 +54,8 @@ class AccessLine(LogLine, kw_only=False, eq=False, gc=False):
     empty: bool
     """the response is complete and has nothing but reasoning"""
     losses: tuple[str, ...]
+    policies: list[PolicyLine] | None
+    """what policies changed, stopped or failed to decide; None if that is nothing"""
     ttft_ms: float | None
     """time to the first content of a stream"""
     duration_ms: float
@@ -78,6 +97,7 @@ class AccessLog(Observer):
             None if failure is None else sane(failure.message),
             record.empty,
             record.loss_codes,
+            policy_lines(record.policies) if record.policies else None,
             None if content is None else round((content - began) * 1000, 1),
             round((record.ended_at - began) * 1000, 1),
             None if usage is None else usage.input,
@@ -86,6 +106,16 @@ class AccessLog(Observer):
             record.decision,
         )
         journal.write(line)
+
+
+def policy_lines(records: list[Record]) -> list[PolicyLine] | None:
+    """Return the first decisions that were not simply to let something pass."""
+    lines = [
+        PolicyLine(one.policy, one.stage, one.verdict, one.reason, one.block, one.kind, round(one.seconds * 1000, 1))
+        for one in records
+        if one.verdict != "pass"
+    ]
+    return lines[:MOST_POLICIES] or None
 
 
 def level_of(record: RequestRecord) -> str:

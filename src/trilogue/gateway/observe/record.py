@@ -5,11 +5,18 @@ Names, counts and times, and the losses and failures as data. Prompts, keys and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from trilogue.gateway.log.lines import sane
-from trilogue.model import Failure, Loss, Usage
+from trilogue.model import Failure, Loss, StopReason, Usage
+from trilogue.policies import Record
 from trilogue.pool import Decision
+from trilogue.routing import Upstream
+
+BACKGROUND = " (background)"
+"""the end of the path of a request that the gateway runs in the background"""
 
 
 class RequestRecord(Struct, kw_only=True, eq=False, gc=False):
@@ -24,8 +31,12 @@ class RequestRecord(Struct, kw_only=True, eq=False, gc=False):
     path: str = ""
     key: str = ""
     """the name of the client key"""
+    owner: str = ""
+    """the person or team that the key belongs to"""
     model: str = ""
     stream: bool = False
+    targets: Sequence[Upstream] = ()
+    """where the request may go according to the routes"""
     decision: Decision | None = None
     """which accounts were considered and used, and why; None for requests that need no account"""
     provider: str = ""
@@ -33,19 +44,32 @@ class RequestRecord(Struct, kw_only=True, eq=False, gc=False):
     account: str = ""
     upstream: str = ""
     upstream_model: str = ""
+    own_key: bool = False
+    """an attempt was made with the client's own key"""
     content_at: float | None = None
     """when the client got the first content of a stream"""
     usage: Usage | None = None
     losses: list[Loss] = []
-    """with the paths of what was lost; set by `declare`"""
+    """with the paths of what was lost; those of the request while it is running, then set by `declare`"""
     loss_codes: tuple[str, ...] = ()
     """the codes of the losses, each once"""
     empty: bool = False
     """the response is complete and has nothing but reasoning"""
+    response_id: str = ""
+    """this and the next two: as the upstream reported them"""
+    response_model: str = ""
+    stop: StopReason | None = None
+    """why the response ended, if it is complete"""
+    policies: list[Record] = []
+    """what policies decided, and why; it holds no content"""
+    parent: str = ""
+    """the id of the request whose policy has made this one"""
     failure: Failure | None = None
     """the error that the client got instead of a complete response, without secrets"""
     error: str | None = None
     """the code or kind of that failure, or `client_gone`"""
+    settled: bool = False
+    """observers were told what is known of the outcome; always False if none wants to know"""
     status: int = 0
     ended_at: float = 0.0
 

@@ -33,6 +33,7 @@ def request_text(record: RequestRecord, level: str, style: TextStyle) -> str:
         _attempts(record),
         _tokens(record),
         coloured(lost, "warning") if (lost := _losses(record)) else "",
+        coloured(decided, "warning") if (decided := _policies(record)) else "",
         coloured(reason, level) if (reason := _reason(record)) else "",
         coloured(record.request_id, "dim") if level != "info" else "",
     ]
@@ -88,6 +89,13 @@ def _losses(record: RequestRecord) -> str:
     shown = [code if times == 1 else f"{code}{TIMES}{times}" for code, times in list(counts.items())[:MAX_LOSSES]]
     more = [f"and {len(counts) - MAX_LOSSES} more"] if len(counts) > MAX_LOSSES else []
     return f"lost: {', '.join([*shown, *more])}" if counts else ""
+
+
+def _policies(record: RequestRecord) -> str:
+    """Return which policies did something, and what."""
+    decided = Counter(f"{one.policy} {one.verdict}" for one in record.policies if one.verdict != "pass")
+    shown = [what if times == 1 else f"{what}{TIMES}{times}" for what, times in decided.items()]
+    return f"policies: {', '.join(shown[:MAX_LOSSES])}" if shown else ""
 
 
 def _reason(record: RequestRecord) -> str:

@@ -5,15 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from trilogue.gateway.observe.observer import ByteObservers
+from trilogue.gateway.observe.observer import ByteObservers, Notify
 from trilogue.pool import Attempt
 from trilogue.upstream import UpstreamResponse
+
+
+def observed_response(response: UpstreamResponse, attempt: Attempt, observers: ByteObservers) -> UpstreamResponse:
+    """Show the head of a response to observers. Return a response that shows them its body, if they want that."""
+    if observers.upstream_head is not None:
+        observers.upstream_head(attempt, response.status, response.headers)
+    notify = observers.upstream_response
+    return response if notify is None else ObservedResponse(response, attempt, notify)
 
 
 class ObservedResponse:
     """An `UpstreamResponse` around another one."""
 
-    def __init__(self, response: UpstreamResponse, attempt: Attempt, observers: ByteObservers) -> None:
+    def __init__(self, response: UpstreamResponse, attempt: Attempt, notify: Notify) -> None:
         self.status = response.status
         self.headers = response.headers
         self.hold = response.hold
@@ -21,9 +29,7 @@ class ObservedResponse:
         self.aclose = response.aclose
         self._response = response
         self._attempt = attempt
-        self._notify = observers.upstream_response
-        if observers.upstream_head is not None:
-            observers.upstream_head(attempt, response.status, response.headers)
+        self._notify = notify
 
     @property
     def complete(self) -> bool:
@@ -47,6 +53,6 @@ class ObservedResponse:
         await self._response.pour(seen)
 
     def _seen(self, data: bytes) -> bytes:
-        if data and self._notify is not None:
+        if data:
             self._notify(self._attempt, data, time.monotonic())
         return data

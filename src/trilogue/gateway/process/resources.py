@@ -11,13 +11,13 @@ When file descriptors run out, the event loop closes new connections silently: t
 from __future__ import annotations
 
 import os
-import resource
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import structlog
 
+from trilogue.posix import resource
 from trilogue.upstream.failures import NO_DESCRIPTORS
 
 log = structlog.get_logger("trilogue.server")
@@ -38,7 +38,7 @@ class Descriptors:
         else:
             gone = False
         if gone and not self._gone:
-            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else None
             log.error("out of file descriptors: new connections are closed. Raise the limit (ulimit -n)", limit=limit)
         elif self._gone and not gone:
             log.info("there are file descriptors again")

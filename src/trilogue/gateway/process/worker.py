@@ -14,16 +14,22 @@ from pathlib import Path
 import structlog
 
 from trilogue.config import Config, ConfigError
-from trilogue.gateway.endpoints.admin import AdminApi
+from trilogue.gateway.admin.api import AdminApi
+from trilogue.gateway.admin.interface import AdminContext
+from trilogue.gateway.admin.other_workers import OtherWorkers
+from trilogue.gateway.capture.worker_capture import WorkerCapture
 from trilogue.gateway.endpoints.app import Gateway, not_http
-from trilogue.gateway.endpoints.worker_gauges import register_gauges
+from trilogue.gateway.endpoints.worker_gauges import register_capture, register_gauges, register_usage
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.process import resources
+from trilogue.gateway.process.key_watch import KeyWatch
 from trilogue.gateway.process.resources import Descriptors
+from trilogue.gateway.process.signals import RELOAD, handle_signal
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
+from trilogue.gateway.usage.observer import UsageObserver
 from trilogue.serving import Listener
 
 log = structlog.get_logger("trilogue.server")
@@ -69,8 +75,12 @@ class Worker:
         """where several workers find each other's sockets; None for a single one"""
         self.metrics: WorkerMetrics | None = None
         """None if they are off, or without an admin interface, which shows them"""
+        self.usage: UsageObserver | None = None
+        """None if usage is not counted"""
+        self.capture: WorkerCapture | None = None
         self._ticks = 0
         self.gateway = Gateway(build(config))
+        self._key_watch = KeyWatch(self.gateway, state, self._forget)
 
     async def serve(self, sock: socket.socket) -> None:
         """Serve clients on this socket, and admins on `admin_socket`, which all workers share, until drained."""
@@ -79,10 +89,10 @@ class Worker:
         listeners.append(Listener(self.gateway, not_http))
         await listeners[0].open(sock)
         if self.admin_socket is not None:
-            admin = AdminApi(lambda: self.gateway.services, self.shared_folder, self.metrics)
-            if self.metrics is not None:
-                register_gauges(self.metrics, self.gateway.running, lambda: self.gateway.services)
-            self._worker_server = await admin.other_workers.listen()
+            workers = OtherWorkers(self.shared_folder)
+            admin = AdminApi(self._admin_context(workers))
+            self._register_metrics()
+            self._worker_server = await workers.listen()
             listeners.append(Listener(admin, not_http))
             await listeners[1].open(self.admin_socket)
         # What exists now stays for good: the garbage collector need not go through it every time.
@@ -93,6 +103,23 @@ class Worker:
             self._tick()
             await self._pause()
         await self._drain()
+
+    def _services(self) -> Services:
+        return self.gateway.services
+
+    def _admin_context(self, workers: OtherWorkers) -> AdminContext:
+        running = self.gateway.running
+        return AdminContext(self._services, workers, self.metrics, running, self.usage, self.capture)
+
+    def _register_metrics(self) -> None:
+        """Register the metrics that are read when they are asked for."""
+        if self.metrics is None:
+            return
+        register_gauges(self.metrics, self.gateway.running, self._services)
+        if self.usage is not None:
+            register_usage(self.metrics, self.usage)
+        if self.capture is not None:
+            register_capture(self.metrics, self.capture)
 
     def stop(self, number: int) -> None:
         """Stop after a drain; at the second call, at once."""
@@ -108,8 +135,7 @@ class Worker:
         if config is None:
             return
         old, self.gateway.services = self.gateway.services, self._build(config)
-        for listener in self._listeners:
-            listener.forget()
+        self._forget()
         retiring = asyncio.get_running_loop().create_task(self._retire(old))
         self._retiring.add(retiring)
         retiring.add_done_callback(self._retiring.discard)
@@ -117,12 +143,12 @@ class Worker:
         log.info("reloaded")
 
     def _handle_signals(self) -> None:
-        loop = asyncio.get_running_loop()
         # A terminal sends Ctrl-C to every process. With a supervisor, that one passes it on as SIGTERM.
         for number in (signal.SIGTERM, signal.SIGINT) if self._parent is None else (signal.SIGTERM,):
-            loop.add_signal_handler(number, self.stop, number)
-        loop.add_signal_handler(signal.SIGHUP, self.reload)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+            handle_signal(number, self.stop, number)
+        if RELOAD is not None:
+            handle_signal(RELOAD, self.reload)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {RELOAD})
 
     def _tick(self) -> None:
         if self._parent is not None and os.getppid() != self._parent:
@@ -131,10 +157,18 @@ class Worker:
         self._state.sync()
         journal.catch_up()
         self._descriptors.look()
+        if self.capture is not None:
+            self.capture.tick()
         self._ticks += 1
+        self._key_watch.tick()
         if self.metrics is not None and self._ticks % KEEP_TICKS == 0:
             self.metrics.keep()
         self._tidy()
+
+    def _forget(self) -> None:
+        """Look again at the headers of clients that were admitted before."""
+        for listener in self._listeners:
+            listener.forget()
 
     def _tidy(self) -> None:
         """Collect garbage and return memory when there are no requests that it would delay."""
@@ -168,6 +202,8 @@ class Worker:
             await asyncio.sleep(DRAIN_LOOK_SECONDS)
         if self._worker_server is not None:
             self._worker_server.close()
+        if self.capture is not None:
+            await self.capture.aclose()
         await self.gateway.services.aclose()
         await self._state.aclose()
         journal.finish()

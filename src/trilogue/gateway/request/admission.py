@@ -13,6 +13,7 @@ from msgspec import Struct
 from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
 from trilogue.gateway.setup.access import ClientKey, cors_headers, is_local_host, is_local_origin, presented_keys
+from trilogue.gateway.setup.client_key import ClientKeyHeader, client_key
 from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.connection import ConnectionResponses
@@ -33,10 +34,22 @@ NO_KEY = "Incorrect API key provided: there is none; send a client key as Author
 NO_WEBSOCKET = (426, "WebSocket is not offered here: use POST", "upgrade_required")
 """Codex tries a WebSocket before its first request and needs this at once where there is none."""
 
+FOREIGN_HOST = (
+    "this gateway has no client keys, so only this machine may call it, as localhost or 127.0.0.1 (Host header). "
+    "To let others in, set keys in its configuration, for example keys: [env:TRILOGUE_KEY]"
+)
+FOREIGN_ORIGIN = (
+    "this gateway has no client keys, so only pages of this machine may call it (Origin header). "
+    "To let others in, set keys in its configuration, for example keys: [env:TRILOGUE_KEY]"
+)
+
 IN_A_CIRCLE = (
     "the request has passed {} gateways and goes in a circle: a provider or a route of one of them leads back to it. "
     "Their operator must fix that; the request is not at fault"
 )
+
+_BOOLEANS = {"true": True, "?1": True, "false": False, "?0": False}
+"""as people write them, and as structured fields (RFC 9651)"""
 
 Checked = tuple[ClientKey | None, Failure | None]
 
@@ -74,6 +87,8 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     key: ClientKey | None
     refusal: Failure | None
     mode: str
+    loss_comment: bool | None
+    """whether a stream declares its losses in a comment; None if the header says neither"""
     common: bytes
     """headers of every response"""
     forwarded: HeaderPairs
@@ -82,6 +97,10 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """the client's query, as such an upstream may see it"""
     hop: HeaderPairs
     """the header that counts gateways, in case the upstream is one"""
+    judged: bool = False
+    """whether policies may apply to the request"""
+    client_key: ClientKeyHeader | None = None
+    """the key that the client sends for upstreams that are asked with it"""
     connection: ConnectionResponses | None = None
     """what the connection remembers, if the request came as a message over a WebSocket"""
 
@@ -91,6 +110,8 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
     headers = request.headers
     common = cors_headers(headers, keys_required=bool(services.keys))
     key, refusal = _with_key(headers, services) if services.keys else _without_keys(headers)
+    if services.trusts_callers:
+        key, refusal = key or ClientKey(""), None
     hops = hops_of(headers)
     if refusal is None and hops >= MOST_HOPS:
         refusal = own_failure(LOOP_STATUS, IN_A_CIRCLE.format(hops), LOOP)
@@ -114,10 +135,13 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
         key=key,
         refusal=refusal,
         mode=headers.get("trilogue-mode", "").strip().lower() or (key and key.mode) or services.config.mode,
+        loss_comment=_BOOLEANS.get(headers.get("trilogue-loss-comment", "false").strip().lower()),
         common=header_lines(common),
         forwarded=forwarded_headers(headers, keys) + hop,
         query=forwarded_query(request.query, keys),
         hop=hop,
+        judged=services.policies is not None or (key is not None and bool(key.options.policies)),
+        client_key=client_key(headers, route.client, services.keys) if services.passes_client_keys else None,
     )
 
 
@@ -130,9 +154,8 @@ def _with_key(headers: dict[str, str], services: Services) -> Checked:
 def _without_keys(headers: dict[str, str]) -> Checked:
     """Return a refusal unless the request comes from this machine, and not from a page of another one."""
     if not is_local_host(headers.get("host", "localhost")):
-        text = "without client keys only this machine may call (Host header)"
-        return None, own_failure(403, text, "forbidden_host")
+        return None, own_failure(403, FOREIGN_HOST, "forbidden_host")
     origin = headers.get("origin")
     if origin is not None and not is_local_origin(origin):
-        return None, own_failure(403, "without client keys only local pages may call (Origin)", "forbidden_origin")
+        return None, own_failure(403, FOREIGN_ORIGIN, "forbidden_origin")
     return ClientKey(""), None

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.errors import BadRequest
+from trilogue.gateway.policies.request_policies import RequestPolicies
 from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
@@ -40,6 +41,13 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
+class AskedFor(Struct, frozen=True):
+    """A request as the client has sent it: its model and its body."""
+
+    model: str
+    body: bytes
+
+
 class Call(Struct, kw_only=True, gc=False):
     """A request that was read and can be routed."""
 
@@ -55,16 +63,36 @@ class Call(Struct, kw_only=True, gc=False):
     query: bytes = b""
     strict: Severity | None = None
     """losses from this severity on are refused; None outside of strict mode"""
+    loss_comment: bool = False
+    """whether a stream declares its losses in a comment before its end"""
     request_id: str = ""
     key_name: str = ""
     losses: tuple[Loss, ...] = ()
+    own_limits: bool = False
+    """whether the response tells the client its limits here, instead of the upstream's"""
     """losses from before the request was routed"""
     path: str = ""
     """where an upstream of the client's protocol gets it; empty: where the protocol's requests go"""
     turn: StoredTurn | None = None
     """what the request refers to and what is kept of its response, in protocols that can continue a response"""
+    summary: bool = False
+    """whether the model is to write a summary for a compaction, so that its response is not the client's"""
+    policies: RequestPolicies | None = None
+    """what judges the response; None without policies"""
+    asked: AskedFor | None = None
+    """what the client has sent, if policies have changed it"""
     memory: ReasoningMemory | None = None
     """reasoning that the client has not sent back; None if nothing is translated or the client sends all of it"""
+
+    @property
+    def shown_model(self) -> str:
+        """The model as the client knows it."""
+        return self.model if self.asked is None else self.asked.model
+
+    @property
+    def sent(self) -> bytes:
+        """The body as the client has sent it."""
+        return self.body if self.asked is None else self.asked.body
 
     @property
     def whole(self) -> bytes:
@@ -90,6 +118,7 @@ def read_asked(body: bytes, only_model: str | None, *, strict: Strictness, head:
     """
     if head is not None:
         return ReadBody(_with_head(body, head), head.model, head.stream)
+    # As in `read_named`: a call costs more than a line.
     model, stream = _read_head(body)
     body = _without_doubles(body)
     if model:
@@ -99,6 +128,12 @@ def read_asked(body: bytes, only_model: str | None, *, strict: Strictness, head:
     fields = _decode_fields(body)
     fields["model"] = Raw(dump(only_model))
     return ReadBody(dump(fields), only_model, stream, (Loss("model.defaulted", "model", only_model),))
+
+
+def read_named(body: bytes) -> ReadBody:
+    """Return what a request asks for; it may name no model. Raises `BadRequest` if it cannot be read."""
+    model, stream = _read_head(body)
+    return ReadBody(_without_doubles(body), model, stream)
 
 
 def _with_head(body: bytes, head: UrlHead) -> bytes:

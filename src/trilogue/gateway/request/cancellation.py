@@ -1,6 +1,6 @@
 """Why the gateway cancelled the task of a request.
 
-asyncio knows one way to interrupt a task, and the gateway has four reasons for it. The reason is kept here and not read
+asyncio knows one way to interrupt a task, and the gateway has five reasons for it. The reason is kept here and not read
 from the `CancelledError`: its message gets lost on the way through `asyncio.gather` and `asyncio.timeout`, and of two
 cancellations in the same moment the error shows only one.
 """
@@ -24,7 +24,9 @@ class CancelReason(IntEnum):
     """There is no time left for any attempt."""
     DRAINING = 3
     """The gateway shuts down and cannot wait any longer."""
-    CLIENT_GONE = 4
+    REVOKED = 4
+    """The client key was revoked, and its requests are to end."""
+    CLIENT_GONE = 5
     """The client has disconnected: no response is needed."""
 
 

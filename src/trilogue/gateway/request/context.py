@@ -63,6 +63,9 @@ class RequestContext(Struct, kw_only=True, eq=False):
             return
         reply = error_reply(failure, self.entry.client, self.request_id)
         self.record.mark_failed(failure)
+        settle = self.entry.services.observers.request_settled
+        if settle is not None:
+            settle(self.record)
         self.responder.reply(reply.status, raw_headers(reply.headers), dump(reply.body))
 
     @property
@@ -97,6 +100,21 @@ def watching(context: RequestContext) -> Iterator[None]:
         raise ClientGone from None
     finally:
         request.on_gone = _do_nothing
+
+
+def cancelled_error(context: RequestContext) -> UpstreamError:
+    """Return the error for a request that the gateway itself has cancelled.
+
+    Call it where a `CancelledError` was caught. Raises that again if it came from elsewhere, and ClientGone if the
+    client has disconnected.
+    """
+    reason = context.cancellation.reason
+    if reason is None:
+        raise asyncio.CancelledError
+    error = context.cancellation.clear()
+    if reason is CancelReason.CLIENT_GONE or error is None:
+        raise ClientGone from None
+    return error
 
 
 async def read_large(context: RequestContext, body: bytes) -> ReadBody:

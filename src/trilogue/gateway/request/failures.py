@@ -11,8 +11,11 @@ import asyncio
 import time
 from codecs import BOM_UTF8
 
+from msgspec.structs import replace
+
 from trilogue.errors import TrilogueError, UpstreamError, UpstreamFailure
 from trilogue.gateway.log.redaction import Redactor
+from trilogue.gateway.observe.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool.health.classify import LOOP_TEXT
 from trilogue.pool.plan import CREDENTIAL, QUOTA
@@ -31,6 +34,9 @@ LOOP_STATUS = 508
 SHUTTING_DOWN = own_failure(503, "the gateway is shutting down", "unavailable")
 """What requests get that cannot be finished while the gateway drains."""
 
+REVOKED = own_failure(403, "the client key of this request was revoked", "key_revoked")
+"""What requests get that run while their key is revoked, if they are to be ended."""
+
 MAX_ERROR_BYTES = 1024 * 1024
 ERROR_SECONDS = 5.0
 """How long to wait for the body of an error. Its status is known, and that says most."""
@@ -44,6 +50,22 @@ _OPERATOR = {
     FailureKind.QUOTA: ("the upstream account has run out of quota", QUOTA),
 }
 """Failures that only the operator of the gateway can fix, as the client sees them."""
+
+_NEXT_STEPS = {
+    "upstream_connect": "check that it runs, and its base_url",
+    "upstream_tls": "check its certificate, and whether its base_url is http or https",
+    "upstream_timeout": "try again, or raise its timeouts",
+    "upstream_truncated": "try again; `trilogue lint --url` checks an upstream",
+    "upstream_protocol_error": "check its base_url and protocol; `trilogue lint --url` checks an upstream",
+    "upstream_error": "try again; `trilogue lint --url` checks an upstream",
+    CREDENTIAL: "check its keys; `trilogue accounts` shows which were refused",
+    QUOTA: "top it up, or add accounts",
+}
+"""What to do about failures that the gateway has found, by their code. The upstream's own words say it themselves."""
+_ABOUT_REQUEST = frozenset(
+    {FailureKind.INVALID_REQUEST, FailureKind.TOO_LARGE, FailureKind.CONFLICT, FailureKind.NOT_FOUND}
+)
+"""Failures that another provider would report as well: the upstream's words are passed on unchanged."""
 
 _SPENT = frozenset({FailureKind.QUOTA, FailureKind.BILLING})
 OVERLOADED = 529
@@ -80,14 +102,33 @@ def redacted(error: UpstreamFailure, redactor: Redactor) -> UpstreamFailure:
     return UpstreamFailure(redactor.failure(failure_of(error)))
 
 
-def client_failure(error: TrilogueError, protocol: Protocol) -> Failure:
-    """Return any error as the failure that the client gets. `protocol`: the client's."""
+def client_failure(error: TrilogueError, protocol: Protocol, record: RequestRecord) -> Failure:
+    """Return any error as the failure that the client gets. `protocol`: the client's. `record`: of the request."""
     failure = failure_of(error, protocol)
-    return for_client(failure) if isinstance(error, UpstreamError) else failure
+    return for_client(failure, record) if isinstance(error, UpstreamError) else failure
 
 
-def for_client(failure: Failure) -> Failure:
-    """Return an upstream's failure as the client may see it: what only the operator can fix becomes a 503."""
+def for_client(failure: Failure, record: RequestRecord) -> Failure:
+    """Return an upstream's failure as the client may see it: what only the operator can fix becomes a 503.
+
+    What is wrong with the client's own key is the client's to fix. The message names the provider of the last attempt.
+    """
+    provider = record.provider
+    if record.own_key and failure.kind in _OPERATOR:
+        words = f"{failure.message} (provider {provider}, which was asked with the key that the client sent)"
+        return replace(failure, message=words)
+    failure = _without_operators_words(failure)
+    if not provider or provider in failure.message or failure.kind in _ABOUT_REQUEST or failure.code == LOOP:
+        return failure
+    is_theirs = failure.native is not None
+    if is_theirs and failure.protocol is not None and failure.protocol.short == record.client:
+        # The upstream's own words, in the client's own protocol: they are passed on as they are.
+        return failure
+    step = "" if is_theirs else _NEXT_STEPS.get(failure.code or "", "")
+    return replace(failure, message=f"{failure.message} (provider {provider}{f': {step}' if step else ''})")
+
+
+def _without_operators_words(failure: Failure) -> Failure:
     if failure.status == LOOP_STATUS and LOOP_TEXT.search(failure.message):
         # The gateways of a circle may speak any protocol to each other. Each must see the loop, so that none retries.
         return Failure(kind=FailureKind.SERVER, message=failure.message, code=LOOP, status=LOOP_STATUS)

@@ -27,19 +27,19 @@ _OURS = frozenset({"include", "store", "stream_options", "prompt_cache_key"})
 
 def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], call: Call) -> tuple[dict[str, Json], list[Loss]]:
     """Return a body without what the model is known to refuse, and the losses of that."""
-    allowed = _allowed(remedies, call)
-    if not allowed:
+    usable = allowed(remedies, call)
+    if not usable:
         return body, []
-    body, changes = remedied(body, allowed)
+    body, changes = remedied(body, usable)
     return body, [] if refuses(call.strict, LOSS) else [Loss(LOSS, path, detail) for path, detail in changes]
 
 
 def read_lesson(failure: Failure, body: bytes, call: Call) -> tuple[Remedy, ...]:
     """Return what to change in a request with this body; nothing if the failure is not about a parameter."""
-    return tuple(_allowed(read_refusal(failure, parse_request(body)), call))
+    return tuple(allowed(read_refusal(failure, parse_request(body)), call))
 
 
-def _allowed(remedies: Sequence[Remedy], call: Call) -> Sequence[Remedy]:
+def allowed(remedies: Sequence[Remedy], call: Call) -> Sequence[Remedy]:
     """Return the remedies that may be used: in strict mode, none for what the client has set itself."""
     if not remedies or not refuses(call.strict, LOSS):
         return remedies

@@ -68,6 +68,10 @@ class Outbound(Struct, frozen=True, gc=False):
 
     `adjustable`: parameters that the upstream refuses may be left out. `renamed`: the client knows the model by another
     name. `pauses`: how the upstream may pause the response, if the client cannot continue it itself.
+
+    What it was made from, for captures: `source`: the client's request with stored history. `declared`: those of the
+    losses that come from the translation. `fit`: what a request that is passed through was adjusted to. `repair`:
+    whether its history was to be repaired.
     """
 
     request: UpstreamRequest
@@ -79,6 +83,10 @@ class Outbound(Struct, frozen=True, gc=False):
     echo: dict[str, Json] | None = None
     """what the response must say about storage, if the upstream does not know"""
     pauses: PauseForm | None = None
+    source: bytes = b""
+    declared: list[Loss] | tuple[()] = ()
+    fit: Profile | None = None
+    repair: bool = False
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -181,11 +189,18 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     if extra_headers is not None:
         extra += tuple(extra_headers(wire).items())
     sent = _request(call, place, protocol, target.profile, extra, dump(wire))
-    exchange = up.exchange if call.turn is None else replace(up.exchange, body=call.turn.echoed(up.exchange.body))
+    exchange = up.exchange
+    if call.asked is not None:
+        # What policies have changed is not for the client to see.
+        exchange = replace(exchange, body=parse_request(call.sent), model=call.asked.model)
+    if call.turn is not None:
+        exchange = replace(exchange, body=call.turn.echoed(exchange.body))
     pauses = CODECS[protocol].pauses
     if pauses is not None and (CODECS[call.client].pauses is not None or not pauses.may_pause(wire)):
         pauses = None
-    return Outbound(sent, exchange, losses, protocol, pauses=pauses)
+    return Outbound(
+        sent, exchange, losses, protocol, pauses=pauses, source=body, declared=up.losses, repair=options.repair
+    )
 
 
 def _recalled(memory: ReasoningMemory, place: Place, services: Services) -> Recall:
@@ -197,6 +212,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     provider, model = place.provider, place.model
     profile, body = provider.profile(model, call.client), call.body
     losses: list[Loss] = []
+    own: list[Loss] = []
     turn, keeps_state, echo = call.turn, profile.keeps_state and not provider.is_demo, None
     if turn is not None and turn.is_complete_with(provider.name, place.account.name, keeps_state):
         body, losses = turn.expanded_for(provider.name, place.account.name)
@@ -207,27 +223,41 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         echo = {"store": True}
     elif not keeps_state:
         refuse_state(body, call.client)
-    codec = CODECS[call.client]
+    codec, source = CODECS[call.client], body
     if codec.may_hold_sealed(body, accepts_text(call.client, profile)):
         body, foreign = own_body(body, call.client, call.strict, services.sealer, profile)
-        losses = losses + foreign
+        losses, source = losses + foreign, body
     if model != call.model:
         body = with_model(body, call.model, model)
     if codec.billing_block and not profile.billing_block:
         body, unbilled = _unbilled(call, body)
-        losses = losses + unbilled
+        own = own + unbilled
     fit = provider.own_profile(model, call.client) or fit
     repair = services.config.repair_history and _has_tools(body)
     if fit is not None or repair:
         body, changed = _fitted(call, body, _target(place, call.client, fit or UNCHANGED), repair)
-        losses = losses + changed
+        own = own + changed
+    losses = losses + own
     if place.remedies and fit is not None:
         body, changed = _adjusted(call, body, place.remedies)
         losses = losses + changed
     request = _request(call, place, call.client, profile, call.forwarded, body)
     # An alias or a route gives the model another name; `provider/model` contains the name itself.
-    renamed = model != call.model and call.model != f"{provider.name}/{model}"
-    return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=renamed, echo=echo)
+    shown = call.model if call.asked is None else call.asked.model
+    renamed = model != shown and shown != f"{provider.name}/{model}"
+    return Outbound(
+        request,
+        None,
+        losses,
+        call.client,
+        adjustable=fit is not None,
+        renamed=renamed,
+        echo=echo,
+        source=source,
+        declared=own,
+        fit=fit,
+        repair=repair,
+    )
 
 
 def _has_tools(body: bytes) -> bool:
@@ -300,5 +330,5 @@ def _request(
         url = with_query(url, call.query)
     clocks = provider.stream_timeouts if call.stream else provider.timeouts
     version = (endpoint.version_header, profile.version) if endpoint.version_header else None
-    complete = place.account.posting(headers, call.stream, version)
+    complete = place.account.posting(headers, call.stream, version, protocol)
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=clocks)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.capture import Sent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.observe.observer import ByteObservers
-from trilogue.gateway.observe.upstream_bytes import ObservedResponse
+from trilogue.gateway.observe.upstream_bytes import observed_response
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import error_body, response_failure
+from trilogue.gateway.request.learning import allowed
 from trilogue.gateway.request.outbound import Outbound, Place, outbound, stripped
 from trilogue.gateway.response.timing import ProgressLimit, TimeLimits
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure, Loss, Usage
 from trilogue.pool import Attempt
 from trilogue.state.responses import OriginAccount
-from trilogue.upstream import UpstreamResponse
+from trilogue.translate.learning.options import profile_fields
+from trilogue.upstream import UpstreamRequest, UpstreamResponse
 
 
 class RelayResult(Struct, frozen=True, kw_only=True, gc=False):
@@ -33,19 +38,21 @@ class RelayResult(Struct, frozen=True, kw_only=True, gc=False):
 class UpstreamAttempt:
     """Everything that belongs to one attempt. `planned`: the pool's record of it, which says where it goes and why."""
 
-    __slots__ = ("_place", "outbound", "planned", "progress", "redactor", "response")
+    __slots__ = ("_call", "_place", "outbound", "planned", "progress", "redactor", "response")
 
     response: UpstreamResponse
     """set by `send`"""
     progress: ProgressLimit
     """the limit on events; set by `send` if the response is a stream"""
 
-    def __init__(self, planned: Attempt, place: Place, request: Outbound) -> None:
+    def __init__(self, planned: Attempt, place: Place, request: Outbound, call: Call | None = None) -> None:
         self.planned = planned
         self.outbound = request
         self.redactor = place.account.redactor
         """removes the secrets of the account from errors"""
         self._place = place
+        self._call = call
+        """what the client asked for; None if it is passed through without being read"""
 
     @property
     def origin(self) -> OriginAccount | None:
@@ -56,13 +63,24 @@ class UpstreamAttempt:
         """Send the request and wait for the headers of the response. Raises UpstreamError."""
         account, clocks, request = self._place.account, self._place.provider.clocks, self.outbound.request
         limits.limit(clocks.total)
-        if observers is not None and observers.provider_request is not None:
-            observers.provider_request(self.planned, request)
-        response = self.response = await account.ways[self.planned.proxy or 0].send(request)
         if observers is not None:
-            self.response = ObservedResponse(response, self.planned, observers)
+            request = self._observed(request, observers)
+        try:
+            response = self.response = await account.ways[self.planned.proxy or 0].send(request)
+        finally:
+            self.planned.connect = request.connect_seconds
+        if observers is not None:
+            self.response = observed_response(response, self.planned, observers)
         if stream and response.status < 300:
             self.progress = limits.streaming(clocks.first_event, clocks.between_events)
+
+    def _observed(self, request: UpstreamRequest, observers: ByteObservers) -> UpstreamRequest:
+        """Show the request to observers. Return it with the headers that they set."""
+        if observers.upstream_headers is not None:
+            request = observers.upstream_headers(self.planned, request)
+        if observers.provider_request is not None and self._call is not None:
+            observers.provider_request(self.planned, _sent(request, self.outbound, self._place, self._call))
+        return request
 
     async def check(self) -> None:
         """Raise UpstreamError if the response is an error or a redirect."""
@@ -72,6 +90,37 @@ class UpstreamAttempt:
             raise UpstreamFailure(response_failure(response, body, self.outbound.protocol, self.redactor))
         if response.status >= 300:
             raise UpstreamProtocolError(f"the upstream responded with a redirect ({response.status})")
+
+
+def _sent(request: UpstreamRequest, outbound: Outbound, place: Place, call: Call) -> Sent:
+    """Return what observers of bytes get to see of an attempt."""
+    exchange = outbound.exchange
+    remedies = place.remedies if outbound.adjustable else ()
+    if exchange is not None:
+        _, remedies = profile_fields(remedies)
+    return Sent(
+        protocol=outbound.protocol,
+        url=request.url,
+        headers=tuple(request.headers),
+        body=request.body,
+        input=outbound.source,
+        secrets=place.account.redactor.secrets,
+        provider=place.provider.name,
+        account=place.account.name,
+        model=place.model,
+        profile=exchange.target.profile if exchange else place.provider.profile(place.model, outbound.protocol),
+        fit=outbound.fit,
+        repair=outbound.repair,
+        losses=tuple(outbound.losses),
+        outside=tuple((Counter(outbound.losses) - Counter(outbound.declared)).elements()),
+        remedies=tuple(allowed(remedies, call)),
+        echo=outbound.echo or {} if exchange is None or call.turn is None else call.turn.echoed({}),
+        stored=call.turn is not None and call.turn.fields.stores,
+        recalled=call.memory is not None and bool(call.memory.found),
+        changed=call.asked is not None,
+        judged=call.policies is not None,
+        summary=call.summary,
+    )
 
 
 def prepare(call: Call, place: Place, services: Services, strip: bool) -> Outbound:

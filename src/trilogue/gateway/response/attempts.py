@@ -1,42 +1,43 @@
-"""The attempts of one request: make the ones that the pool plans, one after the other, until the client has a response.
+"""The attempts of a request for a model's output.
 
-One attempt: translate the request for its target, send it with its account through its proxy, relay the response. As
-long as the client has no part of a response, another account or target may be tried after a failure. Which one, and
-whether at all, is decided in `pool`.
+One attempt: translate the request for its target, send it with its account through its proxy, relay the response.
 """
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
+from trilogue.errors import UpstreamError
 from trilogue.gateway.request.call import Call
-from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.failures import redacted
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.learning import read_lesson, remember
 from trilogue.gateway.request.outbound import Place
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt, prepare
+from trilogue.gateway.response.attempt_loop import AttemptLoop
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.continuation import Continuation
+from trilogue.gateway.response.judged_relay import JudgedRelay
 from trilogue.gateway.response.streamed import StreamRelay
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.whole import relay_whole
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure
-from trilogue.pool import Attempt, AttemptPlan, sticky_key
+from trilogue.pool import Attempt, sticky_key
 from trilogue.pool.health.classify import REJECTED
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
-from trilogue.state import steady_time
+from trilogue.state import STEADY_OFFSET, steady_time
 from trilogue.state.responses import OriginAccount
 from trilogue.translate.learning.remedies import Remedy
+
+_STORED_OBJECTS = (b'"file_id"', b'"vector_store_ids"')
+"""what a request has that refers to files which were uploaded before"""
 
 
 class RefusedParameters(Struct, frozen=True, gc=False):
@@ -63,107 +64,50 @@ async def respond(
         sticky = _conversation(call, services, targets)
     now = steady_time()
     services.sync(now)
+    if sticky and any(call.body.find(mark) >= 0 for mark in _STORED_OBJECTS):
+        _prefer_home(services, targets, sticky, now)
     if call.turn is not None and call.turn.origin is not None:
         targets = _preferring(call.turn.origin, services, targets, sticky, now)
     plan = services.pools.begin(now, context.request_id, targets, sticky=sticky, tokens=size // BYTES_PER_TOKEN)
-    record.decision = plan.decision
+    record.decision, record.targets = plan.decision, targets
     if services.observers.request_planned is not None:
         services.observers.request_planned(record)
-    await RequestAttempts(context, services, client, call, limits, plan, size > LARGE_BYTES).run(now)
+    await RequestAttempts(context, services, limits, plan, client=client, large=size > LARGE_BYTES).run(now)
 
 
-class RequestAttempts(Struct, eq=False):
+class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
     """The attempts of one request."""
 
-    _context: RequestContext
-    _services: Services
-    _client: ClientResponse
-    _call: Call
-    _limits: TimeLimits
-    _plan: AttemptPlan
-    _large: bool
+    client: ClientResponse
+    large: bool
     """whether the request is so large that work on it is done in a thread"""
-    _attempt: UpstreamAttempt | None = None
-    """the latest attempt for which a request could be prepared"""
-    _running: Attempt | None = None
-    """the attempt that has not ended"""
-    _refused: RefusedParameters | None = None
+    refused: RefusedParameters | None = None
     """what an upstream has refused in this request"""
 
-    async def run(self, now: float) -> None:
-        """Make attempts until the client has a response. Raises the error for the client if there is none."""
-        services, plan = self._services, self._plan
-        refusal: ClientError | None = None
-        failed: UpstreamError | None = None
-        try:
-            while (planned := plan.next(now) or await self._next_later(now)) is not None:
-                if plan.wait:
-                    await asyncio.sleep(plan.wait)
-                try:
-                    result = await self._make(planned)
-                except ClientError as error:
-                    refusal = error
-                    plan.refused(steady_time())
-                    self._notify_ended(None)
-                except (UpstreamError, asyncio.CancelledError) as caught:
-                    failed = self._upstream_error(caught)
-                    if failed is None:
-                        raise
-                    if not await self._may_retry(failed):
-                        raise failed from None
-                else:
-                    self._finish(planned, result)
-                    return
-                services.sync()
-                now = steady_time()
-            raise self._no_response(refusal)
-        except BaseException:
-            # Also if the client has disconnected: whatever ends the request must free its account.
-            plan.released(steady_time())
-            self._notify_ended(None)
-            raise
-        finally:
-            # Break the reference cycle: a raised error holds this frame, and the frame would hold the error.
-            refusal = failed = None
-            if services.pools.changes:
-                services.sync()
-
-    async def _next_later(self, now: float) -> Attempt | None:
-        """Return the next attempt after waiting for an account; None if waiting doesn't help."""
-        planned: Attempt | None = None
-        while planned is None and (pause := self._plan.pause(now)):
-            await asyncio.sleep(pause)
-            self._services.sync()
-            now = steady_time()
-            planned = self._plan.next(now)
-        return planned
-
-    async def _make(self, planned: Attempt) -> RelayResult:
+    async def make(self, planned: Attempt) -> RelayResult:
         """Make one attempt. Raises ClientError if its target cannot express the request, UpstreamError if it fails."""
-        services, call, record = self._services, self._call, self._context.record
-        provider = services.providers[planned.provider]
-        account = provider.accounts[planned.account]
-        record.provider, record.account, record.upstream_model = provider.name, account.name, planned.model
-        self._running = planned
-        if services.observers.attempt_began is not None:
-            services.observers.attempt_began(record, planned)
-        remedies = services.pools.pools[planned.provider].lessons.of(planned.model)
-        if self._refused is not None and self._refused.concerns(planned):
-            remedies = (*remedies, *self._refused.remedies)
+        services, call = self.services, self.client.call
+        provider, account = self.begin(planned)
+        remedies = services.pools.pools[planned.provider].lessons.by_model.get(planned.model, ())
+        if self.refused is not None and self.refused.concerns(planned):
+            remedies = (*remedies, *self.refused.remedies)
         place = Place(provider, account, planned.model, remedies)
-        if self._large:
+        if self.large:
             outbound = await in_thread(prepare, call, place, services, planned.strip)
         else:
             outbound = prepare(call, place, services, planned.strip)
-        record.upstream = outbound.protocol.short
-        attempt = self._attempt = UpstreamAttempt(planned, place, outbound)
-        self._client.begin_attempt(attempt)
-        await attempt.send(self._limits, call.stream, self._context.byte_observers)
+        record = self.context.record
+        record.upstream = planned.protocol = outbound.protocol.short
+        record.losses = outbound.losses
+        attempt = self.attempt = UpstreamAttempt(planned, place, outbound, call)
+        self.client.begin_attempt(attempt)
+        await attempt.send(self.limits, call.stream, self.context.byte_observers)
+        planned.first_byte = time.monotonic() + STEADY_OFFSET - self.plan.decision.at
         try:
             return await self._relay(attempt)
         finally:
             if call.stream:
-                self._limits.attempt_ended()
+                self.limits.attempt_ended()
             if not attempt.response.complete:
                 await attempt.response.aclose()
 
@@ -171,88 +115,66 @@ class RequestAttempts(Struct, eq=False):
         """Relay the response of an attempt. Raises UpstreamError if it is none, or an error."""
         if attempt.response.status >= 300:
             await attempt.check()
-        services, pauses, continuation = self._services, attempt.outbound.pauses, None
+        services, pauses, continuation = self.services, attempt.outbound.pauses, None
         if pauses is not None:
             most = services.config.server.max_continuations
-            continuation = Continuation(attempt, pauses, self._limits, most, self._context.byte_observers)
-        if self._call.stream:
-            return await StreamRelay(self._client, attempt, services, continuation).run()
-        return await relay_whole(self._client, attempt, services, continuation)
+            continuation = Continuation(attempt, pauses, self.limits, most, self.context.byte_observers)
+        call = self.client.call
+        if call.stream and call.policies is not None:
+            return await JudgedRelay(self.client, attempt, services, call.policies, continuation).run()
+        if call.stream:
+            return await StreamRelay(self.client, attempt, services, continuation).run()
+        return await relay_whole(self.client, attempt, services, continuation)
 
-    def _finish(self, planned: Attempt, result: RelayResult) -> None:
+    def finish(self, planned: Attempt, result: RelayResult) -> None:
         """Report an attempt whose response the client has got. One that was cut off is still a failed attempt."""
         if result.failure is not None:
-            self._plan.failed(steady_time(), result.failure, committed=True)
+            self.plan.failed(steady_time(), result.failure, committed=True)
         else:
-            response_id = result.response_id if CODECS[self._call.client].endpoint.continues else ""
-            self._plan.finished(steady_time(), result.usage, response_id)
-            if self._refused is not None and self._refused.concerns(planned):
+            response_id = result.response_id if CODECS[self.client.call.client].endpoint.continues else ""
+            self.plan.finished(steady_time(), result.usage, response_id)
+            if self.refused is not None and self.refused.concerns(planned):
                 # The upstream has responded without these parameters, so it was right to leave them out.
-                remember(self._services.pools.pools[planned.provider], planned.model, self._refused.remedies)
-        if self._services.observers.attempt_ended is not None:
-            self._notify_ended(result.failure)
+                remember(self.services.pools.pools[planned.provider], planned.model, self.refused.remedies)
+        if self.services.observers.attempt_ended is not None:
+            self.notify_ended(result.failure)
 
-    def _notify_ended(self, failure: Failure | None) -> None:
-        """Notify observers of the end of the attempt, if one is running."""
-        planned, self._running = self._running, None
-        notify = self._services.observers.attempt_ended
-        if notify is not None and planned is not None:
-            notify(self._context.record, planned, failure)
-
-    def _upstream_error(self, caught: UpstreamError | asyncio.CancelledError) -> UpstreamError | None:
-        """Return the error of the attempt, without secrets. None if the whole request was cancelled."""
-        if isinstance(caught, asyncio.CancelledError):
-            cancellation = self._context.cancellation
-            return cancellation.clear() if cancellation.reason is CancelReason.ATTEMPT_TIMED_OUT else None
-        if isinstance(caught, UpstreamFailure) and self._attempt is not None:
-            return redacted(caught, self._attempt.redactor)
-        return caught
-
-    async def _may_retry(self, error: UpstreamError) -> bool:
+    async def may_retry(self, error: UpstreamError) -> bool:
         """Report a failed attempt. Return whether another one may follow."""
-        plan, failure = self._plan, failure_of(error)
+        plan, failure = self.plan, failure_of(error)
         if await self._adjusts(failure):
             plan.adjust(steady_time(), failure.status)
             may_retry = True
         else:
-            may_retry = plan.failed(steady_time(), error, committed=self._client.is_final)
+            may_retry = plan.failed(steady_time(), error, committed=self.client.is_final)
             if may_retry and plan.strips:
                 self._remember_reasoning(failure)
-        self._notify_ended(failure)
+        self.notify_ended(failure)
         return may_retry
 
     async def _adjusts(self, failure: Failure) -> bool:
         """Return whether a parameter was refused that the next attempt, with the same account, can leave out."""
-        attempt = self._attempt
-        if self._client.is_final or self._plan.adjusted or attempt is None or not attempt.outbound.adjustable:
+        attempt = self.attempt
+        if self.client.is_final or self.plan.adjusted or attempt is None or not attempt.outbound.adjustable:
             return False
         body = attempt.outbound.request.body
         if len(body) > LARGE_BYTES:
-            remedies = await in_thread(read_lesson, failure, body, self._call)
+            remedies = await in_thread(read_lesson, failure, body, self.client.call)
         else:
-            remedies = read_lesson(failure, body, self._call)
+            remedies = read_lesson(failure, body, self.client.call)
         if not remedies:
             return False
-        self._refused = RefusedParameters(attempt.planned.provider, attempt.planned.model, remedies)
+        self.refused = RefusedParameters(attempt.planned.provider, attempt.planned.model, remedies)
         return True
 
     def _remember_reasoning(self, failure: Failure) -> None:
         """Remember reasoning that an account cannot verify. Reasoning that it lacks is nothing to remember."""
-        planned = self._plan.decision.attempts[-1]
+        planned = self.plan.decision.attempts[-1]
         if planned.why == REJECTED:
-            call, refused = self._call, self._services.refused_reasoning
+            call, refused = self.client.call, self.services.refused_reasoning
             refused.learn(planned.provider, planned.account, call.whole, call.client, failure)
             if call.memory is not None:
                 refused.learn_kept(planned.provider, planned.account, call.memory.found)
-
-    def _no_response(self, refusal: ClientError | None) -> ClientError | UpstreamFailure:
-        """Return the error for the client when there is no next attempt."""
-        plan = self._plan
-        if refusal is not None and plan.failure is None:
-            # Nothing was sent: no target can express the request.
-            plan.decision.outcome = "client"
-            return refusal
-        return UpstreamFailure(plan.ending(steady_time()))
 
 
 def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:
@@ -261,6 +183,14 @@ def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -
         if len(services.pools.pools[target.provider].accounts) > 1:
             return sticky_key(call.body, call.client, call.headers)
     return ""
+
+
+def _prefer_home(services: Services, targets: Sequence[Upstream], sticky: str, now: float) -> None:
+    """Prefer the account of each provider that keeps uploaded files, for a conversation that names one."""
+    for target in targets:
+        pool = services.pools.pools[target.provider]
+        if pool.settings.sticky:
+            pool.bind(sticky, pool.home, now)
 
 
 def _preferring(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from enum import IntEnum, auto
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import for_client
 from trilogue.gateway.response.attempt import UpstreamAttempt
-from trilogue.gateway.response.headers import JSON_HEADERS, SSE_HEADERS, kept_headers, loss_header
+from trilogue.gateway.response.headers import JSON_HEADERS, SSE_HEADERS, kept_headers, loss_comment, loss_header
 from trilogue.gateway.response.pass_through import StreamPath
 from trilogue.jsontext.text import parse_request
 from trilogue.model import Failed, Loss
@@ -28,7 +29,7 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.reply import Reply
 from trilogue.serving import Headers, Responder
-from trilogue.sse import COMMENT
+from trilogue.sse import COMMENT, before_last_event
 from trilogue.translate.responses import Stamp
 
 _NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
@@ -105,6 +106,8 @@ class ClientResponse(Struct, eq=False):
     _stamp: Stamp | None = None
     _next_number: int = 0
     """the number of the next event, if its protocol numbers them and the end was dropped"""
+    _declared: bool = False
+    """the stream has the comment about its losses"""
 
     @property
     def streams(self) -> bool:
@@ -124,12 +127,14 @@ class ClientResponse(Struct, eq=False):
     def reply(self, attempt: UpstreamAttempt, losses: list[Loss], body: bytes) -> None:
         """Send a response that is not streamed, with the headers that the upstream sent and the losses."""
         self._advance(ResponseStep.REPLY)
-        headers = [*JSON_HEADERS, *kept_headers(attempt.response)]
+        headers = [*JSON_HEADERS, *kept_headers(attempt.response, own_limits=self.call.own_limits)]
         if losses:
             self.record.declare(losses)
             headers += loss_header(losses)
         if self._observers.response_began is not None:
             self._observers.response_began(self.record)
+        if self._observers.request_settled is not None and not self.record.settled:
+            self._observers.request_settled(self.record)
         self.responder.reply(200, headers, body)
 
     def commit(self, attempt: UpstreamAttempt, path: StreamPath, held: bytes) -> None:
@@ -140,7 +145,7 @@ class ClientResponse(Struct, eq=False):
             self.record.content_at = time.monotonic()
             if self._observers.response_began is not None:
                 self._observers.response_began(self.record)
-        self._start(kept_headers(attempt.response))
+        self._start(kept_headers(attempt.response, own_limits=self.call.own_limits))
         self.send(held)
         if not path.done:
             self.responder.follow(attempt.response.hold)
@@ -170,9 +175,23 @@ class ClientResponse(Struct, eq=False):
         self._held_back, self._path = b"", None
         self._next_number = int(numbers[-1]) if numbers else 0
 
+    def with_losses(self, out: bytes, losses: Sequence[Loss]) -> bytes:
+        """Return the end of a stream with a comment that declares all losses, if the client wants one."""
+        if self._declared or not out or not losses or not self.call.loss_comment:
+            return out
+        self._declared = True
+        return before_last_event(out, loss_comment(losses))
+
+    def settle(self) -> None:
+        """Notify observers that the outcome is known, unless they know. Call this before the client gets the end."""
+        if self._observers.request_settled is not None and not self.record.settled:
+            self._observers.request_settled(self.record)
+
     def end(self) -> None:
         """End a stream, with the bytes that were held back for its end."""
         self._advance(ResponseStep.END)
+        if self._observers.request_settled is not None and not self.record.settled:
+            self._observers.request_settled(self.record)
         self.responder.end(self._held_back)
 
     def keepalive(self) -> None:
@@ -191,19 +210,21 @@ class ClientResponse(Struct, eq=False):
     def fail_in_band(self, error: UpstreamError) -> None:
         """End the stream with an error."""
         self._advance(ResponseStep.FAIL)
-        failure = for_client(failure_of(error, self.call.client))
+        failure = for_client(failure_of(error, self.call.client), self.record)
         self.record.mark_failed(failure)
         self._start([])
         path = self._path
         if path is None:
             # The client knows nothing of a response that was held: the error is the whole stream.
-            encoder = codec(self.call.client).encoder(self._own_reply())
+            encoder = codec(self.call.client).encoder(self.own_reply())
             if self._next_number:
                 encoder.resume(self._next_number)
             out = encoder.encode([Failed(failure)])
         else:
             out = b"" if path.done else path.fail(UpstreamFailure(failure))
-        self.responder.end(self._held_back + out)
+        if self._observers.request_settled is not None and not self.record.settled:
+            self._observers.request_settled(self.record)
+        self.responder.end(self._held_back + self.with_losses(out, self.record.losses))
 
     def stamp(self) -> Stamp:
         """Return the time and id of the response, which are the same in all of its parts."""
@@ -230,12 +251,12 @@ class ClientResponse(Struct, eq=False):
             losses = self._attempt.outbound.losses if self._attempt is not None else []
             self.responder.start(200, [*SSE_HEADERS, *kept, *loss_header(losses)])
 
-    def _own_reply(self) -> Reply:
+    def own_reply(self) -> Reply:
         """Return what the encoder needs for a response that comes from the gateway alone."""
         stamp = self.stamp()
         return Reply(
-            body=parse_request(self.call.body),
-            model=self.call.model,
+            body=parse_request(self.call.sent),
+            model=self.call.shown_model,
             created=stamp.now,
             clock=stamp.clock,
             seed=stamp.seed,

@@ -14,16 +14,19 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.gateway.request.failures import error_reply, raw_headers
+from trilogue.gateway.response.headers import LOSS_COMMENT, LOSS_HEADER
 from trilogue.jsontext.text import DECODE_ERRORS, dump
 from trilogue.model import Failed, Failure, FailureKind, Json, Protocol
 from trilogue.protocols.registry import CODECS
-from trilogue.serving import Headers, Responder, WebSocket
+from trilogue.serving import Headers, MessageSocket, Responder
 from trilogue.sse import SseParser
 
 LOSSES = "trilogue_loss"
-"""the field of the first event that has the value of the header which declares losses over HTTP"""
+"""the field of the first event, and of the last one if the client asks for it, with the value of the header that
+declares losses over HTTP"""
 
-_LOSS_HEADER = b"trilogue-loss"
+_LOSSES_FOUND = re.compile(rb"(?:^|(?<=\n\n))%b(.*)\n\n" % LOSS_COMMENT)
+"""the comment about losses, between two events"""
 _NOT_SHOWN = frozenset({b"content-type", b"content-length"})
 _MAYBE_ERROR = re.compile(rb'"type"\s*:\s*"error"')
 _MAYBE_END = re.compile(rb'"type"\s*:\s*"response\.(?:failed|completed|incomplete)"')
@@ -46,7 +49,7 @@ class MessageResponder(Responder):
 
     __slots__ = ("_client", "_held", "_losses", "_over", "_parser", "_socket", "stream_id")
 
-    def __init__(self, socket: WebSocket, client: Protocol) -> None:
+    def __init__(self, socket: MessageSocket, client: Protocol) -> None:
         super().__init__(socket, chunked=False, bodiless=False)
         self._socket = socket
         self._client = client
@@ -66,12 +69,21 @@ class MessageResponder(Responder):
         if self.on_head is not None:
             self.on_head(status, headers)
         for name, value in headers:
-            if name == _LOSS_HEADER:
+            if name == LOSS_HEADER:
                 self._losses = value.decode("ascii")
 
     def send(self, data: bytes) -> None:
-        """Send the events that these bytes of a stream complete. Keep-alive comments are not events."""
-        self.piece(data, time.monotonic())
+        """Send the events that these bytes of a stream complete. Keep-alive comments are not events.
+
+        A comment about losses becomes a field of the event after it: messages have no comments.
+        """
+        now = time.monotonic()
+        found = _LOSSES_FOUND.search(data)
+        if found is not None:
+            self.piece(data[: found.start()], now)
+            self._losses = found[1].decode("ascii", "replace")
+            data = data[found.end() :]
+        self.piece(data, now)
 
     def piece(self, data: bytes, now: float) -> None:
         """Send the events that these bytes of a stream complete. `now`: the current time."""
@@ -93,7 +105,9 @@ class MessageResponder(Responder):
         """Send an error, or a whole response as one message."""
         self.start(status, headers)
         self.ended = True
-        self._write([self._marked(body if status < 400 else self._error(status, headers, body))])
+        message = body if status < 400 else self._error(status, headers, body)
+        self._show(message)
+        self._write([self._marked(message)])
         self._socket.response_ended()
 
     def _put(self, events: list[bytes]) -> None:
@@ -106,6 +120,7 @@ class MessageResponder(Responder):
             if _MAYBE_ERROR.search(data) is not None and _type_of(data) == "error":
                 self._held = data
                 continue
+            self._show(data)
             if self._held is not None and _MAYBE_END.search(data) is not None:
                 self._over = True
             messages.append(self._marked(data))
@@ -121,17 +136,19 @@ class MessageResponder(Responder):
         return b"%b,%b" % (data[:-1], dump(more)[1:]) if more else data
 
     def _write(self, messages: list[bytes]) -> None:
-        if not messages:
-            return
+        if messages:
+            self._socket.put_all(messages)
+
+    def _show(self, event: bytes) -> None:
+        """Show an event to observers as HTTP clients would get it: they need not know about WebSockets."""
         if self.on_body is not None:
-            now = time.monotonic()
-            for message in messages:
-                self.on_body(message, now)
-        self._socket.put_all(messages)
+            self.on_body(b"data: %b\n\n" % event, time.monotonic())
 
     def _fail(self, failure: Failure) -> None:
         reply = error_reply(failure, self._client, "")
-        self._write([self._marked(self._error(reply.status, raw_headers(reply.headers), dump(reply.body)))])
+        message = self._error(reply.status, raw_headers(reply.headers), dump(reply.body))
+        self._show(message)
+        self._write([self._marked(message)])
 
     def _error(self, status: int, headers: Headers, body: bytes) -> bytes:
         """Return an error in the shape that it has over a WebSocket."""

@@ -53,6 +53,7 @@ class StreamPath(Interface):
     has_content: bool
     """whether content other than reasoning has come"""
     failed: Failed | None
+    start: ResponseStart | None
     finish: Finish | None
 
     @property
@@ -62,20 +63,21 @@ class StreamPath(Interface):
     @property
     def losses(self) -> list[Loss]: ...
     def feed(self, data: bytes) -> bytes: ...
+    def release(self, events: list[Event]) -> bytes: ...
     def whole(self, body: dict[str, Json]) -> bytes: ...
     def close(self) -> bytes: ...
     def fail(self, error: UpstreamError) -> bytes: ...
     def keepalive(self) -> bytes: ...
 
 
-_UNREPORTED = frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED})
+UNREPORTED = frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED})
 """Failures that the upstream does not report itself, because it takes its bytes for a valid response."""
 ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 """How an event may end, with all kinds of line ends."""
 LONGEST_END = max(map(len, ENDS))
-_END = re.compile(b"|".join(ENDS))
+EVENT_END = re.compile(b"|".join(ENDS))
 _OVERLAP = LONGEST_END - 1
-_NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
+NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
 
 
 class PassThrough:
@@ -91,7 +93,7 @@ class PassThrough:
         self._reply = reply
         self._room = MOST_TEXT if CODECS[protocol].keeps_text else inf
         """characters that may still come: some decoders keep all text, to compare it with the end"""
-        self._start: ResponseStart | None = None
+        self.start: ResponseStart | None = None
         self._tail: list[bytes] = []
         """bytes of an event that is not complete yet: a part of an event is never forwarded"""
         self._last = b""
@@ -121,7 +123,7 @@ class PassThrough:
         if self.done:
             return b""
         self._note(self._repeated.feed(data))
-        if self.failed is not None and self.failed.failure.kind in _UNREPORTED and not self.done:
+        if self.failed is not None and self.failed.failure.kind in UNREPORTED and not self.done:
             valid = self._valid_events(b"".join([*self._tail, data]))
             self._last = valid or self._last
             return valid + self._encode_failure()
@@ -136,6 +138,10 @@ class PassThrough:
         self._tail = [data[end:]] if end < len(data) else []
         self._last = out
         return out
+
+    def release(self, events: list[Event]) -> bytes:
+        """Return nothing: without policies, nothing is held."""
+        return b""
 
     def whole(self, body: dict[str, Json]) -> bytes:
         """Return a whole response as a stream, for an upstream that was asked for a stream and did not send one."""
@@ -179,7 +185,7 @@ class PassThrough:
     def _valid_events(self, data: bytes) -> bytes:
         """Return the events in these bytes that come before the invalid one."""
         parser, left, end = SseParser(), self._decoder.sound, 0
-        for mark in _END.finditer(data):
+        for mark in EVENT_END.finditer(data):
             if not left:
                 break
             left -= len(parser.feed(data[end : mark.end()]))
@@ -196,7 +202,7 @@ class PassThrough:
         """End the stream with its failure. Return the event, numbered after the last event of the upstream."""
         self.done = True
         encoder = self._encoder()
-        numbers = _NUMBERS.findall(self._last)
+        numbers = NUMBERS.findall(self._last)
         if numbers:
             encoder.resume(int(numbers[-1]) + 1)
         return encoder.encode([self.failed]) if self.failed else b""
@@ -204,8 +210,8 @@ class PassThrough:
     def _encoder(self) -> StreamEncoder:
         """Return an encoder for what the upstream does not send itself, in the state that the stream is in."""
         encoder = CODECS[self._protocol].encoder(self._reply)
-        if self._start is not None:
-            encoder.encode([self._start])
+        if self.start is not None:
+            encoder.encode([self.start])
         return encoder
 
     def _note(self, events: list[Event]) -> None:
@@ -218,7 +224,7 @@ class PassThrough:
                 self.has_content = self.has_content or type(event.block) is not Reasoning
             elif type(event) is ResponseStart:
                 self.response_id = event.id
-                self._start = event
+                self.start = event
             elif type(event) is Finish:
                 self.finish, self.started = event, True
             elif type(event) is Failed:

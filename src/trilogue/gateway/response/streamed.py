@@ -20,9 +20,10 @@ from trilogue.gateway.response.pass_through import (
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.turn import StoredTurn, final_response
 from trilogue.jsontext.text import dump, parse_upstream
+from trilogue.model import Failure, Loss
 from trilogue.protocols.stream.reply import Reply
 from trilogue.state.responses import StoreError
-from trilogue.translate.responses import StreamTranslator
+from trilogue.translate.streams import StreamTranslator
 from trilogue.upstream import UpstreamResponse
 
 AFTERWARDS_SECONDS = 0.5
@@ -39,6 +40,7 @@ class StreamRelay:
         "_attempt",
         "_client",
         "_continuation",
+        "_failure",
         "_first",
         "_keeps",
         "_path",
@@ -47,6 +49,7 @@ class StreamRelay:
         "_responder",
         "_runs_upstream",
         "_services",
+        "_settled",
     )
 
     def __init__(
@@ -55,6 +58,7 @@ class StreamRelay:
         attempt: UpstreamAttempt,
         services: Services,
         continuation: Continuation | None = None,
+        path: StreamPath | None = None,
     ) -> None:
         self._client = client
         self._continuation = continuation
@@ -68,7 +72,9 @@ class StreamRelay:
         turn = client.call.turn
         self._runs_upstream = turn is not None and turn.passes_background and attempt.origin is not None
         """whether the upstream runs the response in the background, and that was not stored yet"""
-        self._path = _path_for(client, attempt)
+        self._path = _path_for(client, attempt) if path is None else path
+        self._settled = False
+        self._failure: Failure | None = None
         self._first = FirstBytes(attempt.response)
 
     async def run(self) -> RelayResult:
@@ -77,19 +83,30 @@ class StreamRelay:
         What the upstream says about a failure must be `redacted` before it is logged or sent.
         """
         path, first = self._path, self._first
-        await self._read()
-        while path.paused and await self._continue():
+        try:
             await self._read()
-        response = self._attempt.response
-        if self._client.state is not _STREAMING and first.too_long:
-            raise UpstreamProtocolError("the upstream has sent too much without any content")
-        if path.started or path.failed is None:
-            await self._read_end(response)
-        if self._keeps:
-            await self._keep()
-        self._commit()
+            while path.paused and await self._continue():
+                await self._read()
+            response = self._attempt.response
+            if self._client.state is not _STREAMING and first.too_long:
+                raise UpstreamProtocolError("the upstream has sent too much without any content")
+            if path.started or path.failed is None:
+                await self._read_end(response)
+            if self._keeps:
+                self._client.record.usage = path.usage  # also if it cannot be stored: it was paid for
+                await self._keep()
+            self._commit()
+        except BaseException:
+            # However the stream ends: what was lost until then must show.
+            self._client.record.losses = self._losses
+            raise
         response.release(AFTERWARDS_SECONDS)
         return self._finish()
+
+    @property
+    def _losses(self) -> list[Loss]:
+        """All losses so far, of the request and of the response."""
+        return [*self._attempt.outbound.losses, *self._path.losses]
 
     async def _read(self) -> None:
         """Read the stream until the response is complete, or this part of it."""
@@ -105,7 +122,7 @@ class StreamRelay:
             if self._continuation is not None:
                 self._continuation.pieces = [body]
             self._forward(path.whole(parse_upstream(body, whole=True)) if whole else path.feed(body))
-            if not _is_over(path):
+            if not is_over(path):
                 await response.pour(take)
 
     async def _continue(self) -> bool:
@@ -143,10 +160,10 @@ class StreamRelay:
         if path.moved:
             self._progress.since = now
         if path.failed is not None:
-            self._client.hold_back(self._redactor.body(out))
+            self._client.hold_back(self._with_losses(self._redactor.body(out)))
             return True
         if path.done or path.finish is not None:
-            self._client.hold_back(out)
+            self._client.hold_back(self._with_losses(out))
             return True
         if out:
             self._responder.piece(out, now)
@@ -164,7 +181,7 @@ class StreamRelay:
         self._forward(out)
         if self._runs_upstream and self._has_begun():
             return True
-        return _is_over(path) or (self._client.state is not _STREAMING and first.too_long)
+        return is_over(path) or (self._client.state is not _STREAMING and first.too_long)
 
     async def _read_end(self, response: UpstreamResponse) -> None:
         """Read to the end of the stream. Once the response is complete, the upstream cannot make it fail any more."""
@@ -174,8 +191,9 @@ class StreamRelay:
             if not response.complete:
                 if self._keeps and path.finish is not None:
                     await self._keep()
+                self._settle()
                 self._client.send()
-            over = _is_over(path)
+            over = is_over(path)
             data = await (_rest(response, until) if over else response.chunk())
             behind += len(data) if over else 0
             more = bool(data) and behind <= AFTERWARDS_BYTES
@@ -184,16 +202,23 @@ class StreamRelay:
                 # After the end there is nothing of the response itself, which must not be changed by the redactor.
                 self._forward(self._redactor.body(out) if over else out)
 
+    def _with_losses(self, out: bytes) -> bytes:
+        """Return the end of a stream, with a comment about its losses if the client wants one."""
+        return self._client.with_losses(out, self._losses) if self._client.call.loss_comment else out
+
     def _forward(self, out: bytes) -> None:
         """Send bytes to the client, or hold them if there was no content yet."""
         path = self._path
         if path.failed is not None:
             out = self._redactor.body(out)
+        if is_over(path):
+            out = self._with_losses(out)
         ends = self._keeps and path.finish is not None
         if self._client.state is _STREAMING:
             if ends:
                 self._client.hold_more(out)
             else:
+                self._settle()
                 self._client.send(out)
             return
         self._first.hold(out)
@@ -214,7 +239,7 @@ class StreamRelay:
     def _has_begun(self) -> bool:
         """Return whether the upstream has named the response, and goes on with it."""
         path = self._path
-        return isinstance(path, PassThrough) and bool(path.response_id and self._first.held) and not _is_over(path)
+        return isinstance(path, PassThrough) and bool(path.response_id and self._first.held) and not is_over(path)
 
     async def _keep(self) -> None:
         """Store the response, and its reasoning if the client cannot send that back.
@@ -250,21 +275,37 @@ class StreamRelay:
         path = self._path
         if path.failed is not None and not path.started:
             raise UpstreamFailure(path.failed.failure)
+        self._settle()
         self._client.commit(self._attempt, path, b"".join(self._first.held))
 
-    def _finish(self) -> RelayResult:
+    def _settle(self) -> None:
+        """Settle the request if the response is over: the client must not have its end before that."""
+        if is_over(self._path) and not self._settled:
+            self._settled = True
+            self._note_outcome()
+            self._client.settle()
+
+    def _note_outcome(self) -> None:
         client, path, outbound = self._client, self._path, self._attempt.outbound
         record = client.record
         record.usage = path.usage
+        if path.start is not None:
+            record.response_id, record.response_model = path.start.id, path.start.model
+        if path.finish is not None:
+            record.stop = path.finish.stop.reason
         if outbound.losses or path.losses:
-            record.declare([*outbound.losses, *path.losses])
+            record.declare(self._losses)
         record.empty = path.finish is not None and not path.has_content
-        failure = self._redactor.failure(path.failed.failure) if path.failed is not None else None
-        if failure is not None:
-            record.mark_failed(failure)
-        client.end()
+        if path.failed is not None:
+            self._failure = self._redactor.failure(path.failed.failure)
+            record.mark_failed(self._failure)
+
+    def _finish(self) -> RelayResult:
+        path = self._path
+        self._note_outcome()
+        self._client.end()
         response_id = path.response_id if isinstance(path, PassThrough) else ""
-        return RelayResult(usage=path.usage, response_id=response_id, failure=failure)
+        return RelayResult(usage=path.usage, response_id=response_id, failure=self._failure)
 
 
 def _path_for(client: ClientResponse, attempt: UpstreamAttempt) -> StreamPath:
@@ -286,7 +327,7 @@ def _path_for(client: ClientResponse, attempt: UpstreamAttempt) -> StreamPath:
     return path
 
 
-def _is_over(path: StreamPath) -> bool:
+def is_over(path: StreamPath) -> bool:
     """Return whether the response is complete or has failed. The upstream's stream may still go on."""
     return path.done or path.finish is not None or path.failed is not None
 

@@ -43,6 +43,8 @@ class SummarizedResponse(ClientResponse):
         self.record.declare(self._losses)
         self._start(kept_headers(attempt.response))
         self._advance(ResponseStep.END)
+        self.settle()
         codec = CODECS[self.call.client]
         reply = Reply(body=body, model=self.call.model, source=self.call.client, response_id=str(body["id"]))
-        self.responder.end(codec.encoder(reply).encode(list(events_of(codec.decode_response(body)))))
+        out = codec.encoder(reply).encode(list(events_of(codec.decode_response(body))))
+        self.responder.end(self.with_losses(out, self._losses))

@@ -45,7 +45,8 @@ class KeepAlive:
 class ProgressLimit:
     """How long an upstream may stream without an event. Bytes and pings are not events.
 
-    While the client is slow, the gateway does not read from the upstream, so that time does not count.
+    While the client is slow, the gateway does not read from the upstream, so that time does not count. Neither does the
+    time that a policy takes to decide.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class ProgressLimit:
         self._client = client
         self.since = 0.0
         """when the last event came"""
+        self.held = False
+        """whether a policy holds the response back, so that it need not go on"""
         self._between = between_events
         self._setting, self._seconds = "", 0.0
         self._deadlines = deadlines(asyncio.get_running_loop())
@@ -75,7 +78,7 @@ class ProgressLimit:
 
     def _check(self) -> None:
         now = time.monotonic()
-        if self._client.busy:
+        if self._client.busy or self.held:
             self.since = now
         due = self.since + self._seconds
         if due > now:

@@ -9,6 +9,7 @@ from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.first_bytes import is_stream
+from trilogue.gateway.response.judged_whole import judged_whole
 from trilogue.gateway.response.pass_through import renamed
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.echo import echoed_body
@@ -39,11 +40,20 @@ async def relay_whole(
         body = body.removeprefix(BOM_UTF8)
     if continuation is not None and body[:1] == b"{":
         body = await continuation.complete(body, services.limits.max_body_bytes)
-    if len(body) > LARGE_BYTES:
+    losses = attempt.outbound.losses
+    if client.call.policies is not None:
+        summary, body, translation, changes = await judged_whole(
+            client, attempt, body, client.call.policies, services.sealer
+        )
+        losses = [*losses, *changes]
+    elif len(body) > LARGE_BYTES:
         summary, body, translation = await in_thread(_converted, client, attempt, body)
     else:
         summary, body, translation = _converted(client, attempt, body)
-    losses = attempt.outbound.losses
+    # Also if the response cannot be stored: it was paid for.
+    record = client.record
+    record.usage, record.empty = summary.usage, summary.empty
+    record.response_id, record.response_model, record.stop = summary.id, summary.model, summary.stop
     if translation is not None:
         losses = [*losses, *translation.losses]
     if continuation is not None:
@@ -52,9 +62,8 @@ async def relay_whole(
         await client.call.turn.keep(body, attempt.origin)
     if translation is not None and client.call.memory is not None:
         await client.call.memory.keep(translation.kept)
-    client.record.usage, client.record.empty = summary.usage, summary.empty
     client.reply(attempt, losses, body)
-    return RelayResult(usage=summary.usage, response_id=summary.id)
+    return RelayResult(usage=summary.usage, response_id=summary.id if translation is None else "")
 
 
 def _converted(client: ClientResponse, attempt: UpstreamAttempt, body: bytes) -> Converted:
@@ -70,4 +79,6 @@ def _converted(client: ClientResponse, attempt: UpstreamAttempt, body: bytes) ->
     down = translate_response(
         body, source=upstream, target=call.client, exchange=outbound.exchange, stamp=client.stamp()
     )
-    return ResponseSummary("", down.response.usage, is_empty(down.response)), dump(down.body), down
+    own = down.response
+    summary = ResponseSummary(own.id, own.usage, is_empty(own), own.model, own.stop.reason)
+    return summary, dump(down.body), down

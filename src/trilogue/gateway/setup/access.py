@@ -13,11 +13,13 @@ import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from ipaddress import ip_address
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from trilogue.gateway.setup.headers import key_headers
+from trilogue.keys import KeyOptions, ManagedKey, key_digest
 from trilogue.serving import Headers
 
 _PLACE = re.compile(r"(key-\d+)?")
@@ -34,6 +36,11 @@ class ClientKey(Struct, frozen=True):
     name: str
     mode: str | None = None
     owner: str = ""
+    id: str = ""
+    """of a key that was made at run time"""
+    options: KeyOptions = KeyOptions()
+    restricted: bool = False
+    """whether its options limit what its requests may do or take"""
 
 
 def owner_of(name: str, secret: str) -> str:
@@ -46,26 +53,64 @@ def owner_of(name: str, secret: str) -> str:
     return f"{shown}:{digest}"
 
 
-class KeyRing:
-    """The client keys of one configuration, without their text."""
+class ConfiguredKey(NamedTuple):
+    """A key with its text, as a configuration has it. `expires`: in seconds since the epoch."""
 
-    def __init__(self, keys: Sequence[tuple[ClientKey, str]]) -> None:
+    key: ClientKey
+    text: str
+    expires: float | None = None
+
+
+class KeyRing:
+    """The client keys that work, without their texts: those of the configuration and those made at run time.
+
+    `required`: keys are needed even if there are none.
+    """
+
+    def __init__(self, keys: Sequence[ConfiguredKey] = (), *, required: bool = False) -> None:
         self._pepper = secrets.token_bytes(32)
-        self._keys = {self._digest(secret): key for key, secret in keys}
+        self._configured = [(one.key, key_digest(one.text), one.expires) for one in keys]
+        self._required = required or bool(keys)
+        self._keys: dict[bytes, ClientKey] = {}
+        self.next_change: float | None = None
+        """when the next key stops working by itself"""
+        self.is_shared = False
+        """whether several clients have keys"""
+        self.update((), 0.0)
 
     def __bool__(self) -> bool:
-        return bool(self._keys)
+        return self._required
+
+    def update(self, managed: Sequence[ManagedKey], now: float) -> None:
+        """Take the keys that work now. Once there is a key made at run time, keys are needed, even if it is revoked."""
+        found = {
+            self._peppered(digest): key for key, digest, expires in self._configured if expires is None or expires > now
+        }
+        for one in managed:
+            options = one.options
+            key = ClientKey(one.name, options.mode, f"{one.name}:{one.id}", one.id, options, options.restricts)
+            found |= {self._peppered(digest): key for digest in one.valid_digests(now)}
+        self._keys = found
+        self.is_shared = len({key.owner for key in found.values()}) > 1
+        self._required = self._required or bool(managed)
+        ends = [*(expires for _, _, expires in self._configured), *(one.next_change(now) for one in managed)]
+        self.next_change = min((end for end in ends if end is not None and end > now), default=None)
 
     def find(self, presented: Sequence[str]) -> ClientKey | None:
         """Return the first of the presented keys that is known, or None."""
-        for secret in presented:
-            found = self._keys.get(self._digest(secret))
+        for text in presented:
+            found = self._keys.get(self._peppered(key_digest(text)))
             if found is not None:
                 return found
         return None
 
-    def _digest(self, secret: str) -> bytes:
-        return blake2b(secret.encode("utf-8", "surrogateescape"), key=self._pepper, digest_size=32).digest()
+    @property
+    def names(self) -> set[str]:
+        """The names of the keys that work."""
+        return {key.name for key in self._keys.values()}
+
+    def _peppered(self, digest: str) -> bytes:
+        return blake2b(digest.encode(), key=self._pepper, digest_size=32).digest()
 
 
 def presented_keys(headers: Mapping[str, str]) -> list[str]:

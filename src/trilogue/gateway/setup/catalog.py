@@ -57,10 +57,14 @@ class Catalog:
     async def models(self, provider: UpstreamProvider, patience: float | None = None) -> list[ListedModel]:
         """Return a provider's models: those of the configuration if it names any, else the provider's list.
 
+        A provider that is asked with the keys of clients is not asked: what one client may use, others may not.
+
         `patience`: how long to wait for another request that is already asking; then the last list is returned.
         """
         if provider.models:
             return [ListedModel(name, provider.name) for name in provider.models]
+        if provider.passes_client_key:
+            return []
         cached = self.cached(provider.name)
         if time.monotonic() < cached.expires_at:
             return cached.models
@@ -110,7 +114,7 @@ async def _ask(provider: UpstreamProvider) -> list[ListedModel]:
 
 
 def _request(provider: UpstreamProvider, account: UpstreamAccount) -> UpstreamRequest:
-    headers = {"accept": "application/json", **account.headers}
+    headers = {"accept": "application/json", **account.headers[provider.protocol]}
     if not account.official:
         headers[HOPS] = "1"
     url = provider.url(provider.protocol, "/models")

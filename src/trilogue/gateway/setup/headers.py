@@ -27,6 +27,8 @@ _REWRITTEN = {"accept-encoding", "accept", "content-type"}
 _NOT_FORWARDED = OF_CONNECTION | _PRIVATE | _REWRITTEN
 _OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")
 
+OWN_KEY = "trilogue-key"
+"""a header for the gateway's client keys only, for clients that need the others for a key of their own"""
 HOPS = "trilogue-hops"
 MOST_HOPS = 10
 """Gateways that a request may pass through. More than anyone chains: it is a circle."""
@@ -35,7 +37,7 @@ MOST_HOPS = 10
 def key_headers() -> dict[str, None]:
     """Return the headers in which clients send keys, besides `authorization`, in the order in which they are read."""
     own = [one.endpoint.auth for one in CODECS.values() if one.endpoint.auth != "bearer"]
-    return dict.fromkeys(["x-api-key", "api-key", *own])
+    return dict.fromkeys(["x-api-key", "api-key", OWN_KEY, *own])
 
 
 def hops_of(headers: dict[str, str]) -> int:

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
+from weakref import WeakKeyDictionary
 
+import structlog
+
+from trilogue.config import AccountSettings, Secret
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.config import ProviderTimeouts as Clocks
-from trilogue.config import Secret
+from trilogue.config.client_accounts import vendor_of_host
 from trilogue.config.network import endpoint, official_urls
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.log.redaction import Redactor
+from trilogue.gateway.setup.client_key import ClientKeyHeader, NoClientKey, with_betas
 from trilogue.gateway.setup.headers import HOPS
+from trilogue.gateway.setup.live_keys import PLACEHOLDER, LiveTransport, live_key
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool import AccountRequest, Pool
 from trilogue.pool.health.classify import classify
@@ -23,6 +29,8 @@ from trilogue.profiles import Profile
 from trilogue.protocols.registry import CODECS
 from trilogue.state import steady_time
 from trilogue.upstream import HeaderPairs, Transport, UpstreamTimeouts
+
+log = structlog.get_logger("trilogue.server")
 
 GRACE_SECONDS = 0.5
 KNOWN_MODELS = 256
@@ -43,30 +51,80 @@ Version = tuple[str, str]
 class UpstreamAccount:
     """A credential of a provider and its transports: one per egress proxy, or a direct one."""
 
-    __slots__ = ("headers", "name", "official", "posting", "redactor", "ways")
+    __slots__ = (
+        "_betas",
+        "_config",
+        "_of_clients",
+        "_settings",
+        "headers",
+        "key",
+        "name",
+        "official",
+        "posting",
+        "redactor",
+        "ways",
+    )
 
-    def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport], config: ProviderConfig) -> None:
+    def __init__(self, settings: AccountSettings, ways: Sequence[Transport], config: ProviderConfig) -> None:
         private = [value.reveal() for value in config.headers.values() if not value.literal]
-        self.name = name
+        self._settings, self._config = settings, config
+        self._betas = ""
+        self._of_clients: WeakKeyDictionary[ClientKeyHeader, UpstreamAccount] = WeakKeyDictionary()
+        """if it stands for clients: the accounts that send their keys"""
+        secret = settings.key
+        self.name = settings.name
         self.redactor = Redactor([secret.reveal(), *private] if secret else private)
         """masks its key and the secret header values in errors"""
-        self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}
-        """those of every request: the provider's, and the one that carries the key, if there is one"""
-        if secret:
-            self.headers |= _credentials(secret.reveal(), config.auth)
+        common = {header.lower(): value.reveal() for header, value in config.headers.items()}
+        self.key = live_key(secret, settings.lifetime_seconds, self.redactor)
+        """its key, if that can change while the gateway runs"""
+        key = PLACEHOLDER if self.key is not None else secret.reveal() if secret else ""
+        self.headers = {one: common | _credentials(key, config.auth_for(one)) for one in config.protocols}
+        """those of every request, by protocol: the provider's, and the one that carries the key, if there is one"""
         self.official = config.base_url.startswith(tuple(url.removesuffix("/v1") for url in official_urls()))
         self.posting = lru_cache(KNOWN_HEADERS)(self._posting)
         """returns all headers of a POST: the client's and ours, and the API version unless the client sends one"""
-        self.ways = ways
+        self.ways = [LiveTransport(way, self.key) for way in ways] if self.key is not None else ways
 
-    def _posting(self, headers: HeaderPairs, stream: bool, version: Version | None) -> HeaderPairs:
+    def for_client(self, key: ClientKeyHeader | None, client: Protocol) -> UpstreamAccount:
+        """Return the account to use for a client: itself, or one that sends the client's own key.
+
+        Raises NoClientKey if the client has sent none that may go to this provider.
+        """
+        config = self._config
+        if not self._settings.is_clients:
+            return self
+        vendor = vendor_of_host(config.base_url)
+        if key is None:
+            raise NoClientKey(
+                f"this model is served by {vendor} with the key of the client, and the request has none; send it as "
+                "x-api-key or Authorization, and the key of the gateway, if it has keys, as trilogue-key"
+            )
+        known = self._of_clients.get(key)
+        if known is not None:
+            return known
+        key.check_vendor(vendor, native=client in config.protocols)
+        account = UpstreamAccount(self._settings, self.ways, config)
+        account.redactor.learn(key.reveal())
+        account._betas = key.betas
+        for protocol in config.protocols:
+            account.headers[protocol] |= key.headers_for(protocol, config.auth_for(protocol))
+        self._of_clients[key] = account
+        return account
+
+    def _posting(self, headers: HeaderPairs, stream: bool, version: Version | None, protocol: Protocol) -> HeaderPairs:
+        ours = (("content-type", "application/json"), ("accept", _STREAM if stream else "application/json"))
+        return self.passing((*headers, *ours), version, protocol)
+
+    def passing(self, headers: HeaderPairs, version: Version | None, protocol: Protocol) -> HeaderPairs:
+        """Return all headers of a request: these and ours, and the API version unless the client sends one."""
         complete = dict(headers)
         if self.official:
             complete.pop(HOPS, None)  # no circle of gateways includes the vendor's own API
         if version is not None:
             complete.setdefault(*version)
-        ours = {"content-type": "application/json", "accept": _STREAM if stream else "application/json"}
-        return tuple({**complete, **ours, **self.headers}.items())
+        complete |= self.headers[protocol]
+        return tuple((with_betas(complete, self._betas) if self._betas else complete).items())
 
     def __repr__(self) -> str:
         return f"Account({self.name})"
@@ -83,6 +141,10 @@ class UpstreamProvider:
         self.protocols = config.protocols
         """all protocols that it speaks; `protocol` is the first"""
         self.models = config.models
+        self.other_endpoints = config.other_endpoints and [
+            path.removeprefix("/v1").rstrip("/") for path in config.other_endpoints
+        ]
+        """the paths that it is preferred for and that it has; None: it may have any"""
         self.clocks = clocks
         between = max(clocks.first_event, clocks.between_events) + GRACE_SECONDS
         self.timeouts = UpstreamTimeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=between)
@@ -93,9 +155,11 @@ class UpstreamProvider:
         """whether its models may write the summary when a client asks for a compaction"""
         self.profile: Callable[[str, Protocol], Profile] = lru_cache(KNOWN_MODELS)(config.profile_for)
         """what one of its models accepts in a protocol"""
+        self.facts = lru_cache(KNOWN_MODELS)(config.facts_for)
+        """what is known of one of its models"""
         self.own_profile: Callable[[str, Protocol], Profile | None] = lru_cache(KNOWN_MODELS)(config.own_profile)
         """what passed-through requests are adapted to; None: they are sent unchanged"""
-        self.url: Callable[[Protocol, str], str] = lru_cache(partial(endpoint, config.base_url))
+        self.url: Callable[[Protocol, str], str] = lru_cache(lambda one, path: endpoint(config.url_for(one), one, path))
         """returns the URL of one of its endpoints"""
         self._pool = pool
 
@@ -103,16 +167,29 @@ class UpstreamProvider:
             proxies = own or config.proxies
             return [transport_for(config, proxy.reveal()) for proxy in proxies] or [transport_for(config, None)]
 
-        listed = [UpstreamAccount(one.name, one.key, transports(one.proxies), config) for one in config.accounts]
-        if not listed:
-            listed = [UpstreamAccount(name, None, transports(()), config)]
+        settings = config.accounts or (AccountSettings(name=name),)
+        listed = [UpstreamAccount(one, transports(one.proxies), config) for one in settings]
         self.accounts = {account.name: account for account in listed}
         """by name: the pool chooses one of them"""
+        self._live = [account for account in listed if account.key is not None]
+        self.passes_client_key = config.passes_client_key
+        """whether its requests are sent with the keys of clients, so that it cannot be asked without one"""
 
     def version(self, model: str, protocol: Protocol) -> Version | None:
         """Return the header with the version of the API that a model needs; None if the protocol has no versions."""
         header = CODECS[protocol].endpoint.version_header
         return (header, self.profile(model, protocol).version) if header else None
+
+    @property
+    def official(self) -> bool:
+        """Whether it is a vendor's own API, which has all of the vendor's endpoints."""
+        return any(account.official for account in self.accounts.values())
+
+    def may_have(self, path: str) -> bool:
+        """Return whether it may be asked for an endpoint that is not translated."""
+        if self.is_demo or self.other_endpoints is None:
+            return not self.is_demo
+        return any(f"{path}/".startswith(f"{listed}/") for listed in self.other_endpoints)
 
     @contextmanager
     def borrow(self, model: str = "") -> Iterator[tuple[UpstreamAccount, Transport]]:
@@ -120,7 +197,7 @@ class UpstreamProvider:
         now = steady_time()
         lease = self._pool.choose(now, AccountRequest(model=model), include_failing=True)
         if lease is None:
-            text = "no upstream account can be used now"
+            text = f"no account of {self.name} can be used now"
             raise UpstreamFailure(Failure(kind=FailureKind.UNAVAILABLE, message=text, code="no_account", status=503))
         proxies = lease.account.proxies
         account = self.accounts[lease.account.name]
@@ -132,6 +209,15 @@ class UpstreamProvider:
             raise
         finally:
             self._pool.released(lease)
+
+    def look_at_keys(self) -> None:
+        """Enable accounts whose refused keys have been replaced."""
+        for account in self._live:
+            own = self._pool.account(account.name)
+            if account.key is not None and account.key.has_changed() and own is not None:
+                if own.disabled_by == "upstream":
+                    self._pool.health.enable(own)
+                log.info("an account has a new key", provider=self.name, account=account.name)
 
 
 def _credentials(secret: str, auth: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trilogue.config import StateSettings
+from trilogue.state import StoreHealth
 from trilogue.state.responses import ResponseStore, RunningJobs, StoreLimits, StoreService, database_of
 
 FILE_NAME = "responses.db"
@@ -67,6 +68,11 @@ class GatewayStore:
         """Whether anything was read or written here."""
         return self._service is not None
 
+    @property
+    def health(self) -> StoreHealth:
+        """How reading and writing goes."""
+        return StoreHealth() if self._service is None else self._service.health
+
     async def close(self) -> None:
         """Finish what waits, and close the store."""
         if self._jobs is not None:
@@ -117,6 +123,11 @@ class WorkerStores:
 
     def _open(self, settings: StateSettings) -> GatewayStore:
         return GatewayStore(place_of(settings, self._file), self._keys, limits_of(settings))
+
+    @property
+    def health(self) -> StoreHealth | None:
+        """How reading and writing goes; None if nothing is kept."""
+        return None if self._durable is None else self._durable.health
 
     async def close(self) -> None:
         """Finish what waits, and close all stores."""

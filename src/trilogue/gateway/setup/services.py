@@ -6,17 +6,25 @@ configuration takes over from this one is in `worker_state`.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from trilogue.config import Config
 from trilogue.config import ProviderSettings as ProviderConfig
+from trilogue.config.types import ClientKeySettings
 from trilogue.gateway.observe.access_log import AccessLog
-from trilogue.gateway.observe.decisions import DecisionLog
-from trilogue.gateway.observe.observer import Observers
-from trilogue.gateway.setup.access import ClientKey, KeyRing, owner_of
+from trilogue.gateway.observe.observer import Observer, Observers
+from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.setup.access import ClientKey, ConfiguredKey, KeyRing, owner_of
+from trilogue.gateway.setup.limiter import Limiter
+from trilogue.gateway.setup.policy_table import policy_table
 from trilogue.gateway.setup.provider import TransportFor, UpstreamProvider
 from trilogue.gateway.setup.worker_state import WorkerState, client_keys
-from trilogue.model import Protocol
+from trilogue.keys import KeyOptions, parse_time
+from trilogue.model import Protocol, Usage
+from trilogue.prices.book import HOUR_SECONDS
 from trilogue.routing import Router, Upstream
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstream import HttpTransport, Transport
@@ -39,19 +47,18 @@ class Services:
         self.config = config
         self.router: Router = config.router()
         self.only_model = self.router.only_model()
+        self.trusts_callers = False
+        """whether clients need no key, wherever they are, because the program around the gateway checks them"""
+        self.policies = policy_table(config, self.router)
+        """what judges requests and responses; None if the configuration has no policies"""
         self._resolved: dict[tuple[str, Protocol], tuple[Upstream, ...]] = {}
         self.resolved = self._resolved.get
         """the targets of a model and a client's protocol, if they were resolved before"""
         self.sealer = sealer
         keys = client_keys(config)
-        self.keys = KeyRing(
-            [
-                (ClientKey(name, key.mode, owner_of(name, key.key.reveal())), key.key.reveal())
-                for name, key in keys.items()
-            ]
-        )
+        self.keys = KeyRing([_configured(name, key) for name, key in keys.items()], required=config.require_keys)
         admin = config.admin.key
-        self.admin = KeyRing([(ClientKey("admin"), admin.reveal())] if admin else [])
+        self.admin = KeyRing([ConfiguredKey(ClientKey("admin"), admin.reveal())] if admin else [])
         self.limits = GatewayLimits(server.max_body_bytes, server.keepalive_seconds)
         carried = state.take(config)
         self.pools = carried.pools
@@ -61,9 +68,18 @@ class Services:
         """the same, and a store in memory for reasoning that must not be written"""
         self.refused_reasoning = carried.refused_reasoning
         self.catalog = carried.catalog
-        self.decisions = carried.decisions
+        self.history = carried.history
+        """the latest requests"""
+        self.managed_keys = carried.managed_keys
+        self.renew_keys()
         self.sync = state.sync
-        self.observers = Observers([AccessLog(), DecisionLog(self.decisions), *state.observers])
+        self.limiter = Limiter(config, state.limits, self._record_cost)
+        self.store_health = state.store_health
+        kept: list[Observer] = [self.history] if self.history.limit else []
+        self._observers: list[Observer] = [AccessLog(), *kept, *state.observers]
+        self.observers = Observers(self._observers)
+        self.price_books = {name: provider.price_book() for name, provider in config.providers.items()}
+        """what the models of each provider cost: see `gateway.usage.cost`"""
         self._transports: list[Transport] = []
 
         def transport(provider: ProviderConfig, proxy: str | None) -> Transport:
@@ -72,8 +88,33 @@ class Services:
 
         self.providers = {
             name: UpstreamProvider(name, provider, config.timeouts(name), transport, self.pools.pools[name])
-            for name, provider in config.providers.items()
+            for name, provider in config.served.items()
         }
+        self.passes_client_keys = any(provider.passes_client_key for provider in self.providers.values())
+        """whether keys of clients are passed on to any provider"""
+
+    def is_admin(self, presented: Sequence[str]) -> bool:
+        """Return whether one of these keys is the admin key."""
+        # A key that is configured as both must not let clients change accounts.
+        return self.admin.find(presented) is not None and self.keys.find(presented) is None
+
+    def cost(self, provider: str, model: str, usage: Usage) -> int | None:
+        """Return what usage of a model costs, in billionths of a dollar; None if the price is unknown."""
+        book = self.price_books.get(provider)
+        prices = None if book is None else book.prices(model, int(time.time()) // HOUR_SECONDS)
+        found = None if prices is None else prices.cost(usage)
+        return None if found is None else round(found / 1_000)
+
+    def _record_cost(self, record: RequestRecord) -> int | None:
+        return self.cost(record.provider, record.upstream_model, record.usage or Usage())
+
+    def renew_keys(self) -> None:
+        """Accept the client keys that work now, and no others."""
+        self.keys.update(self.managed_keys.keys, time.time())
+
+    def observe(self, capture: Observer | None) -> None:
+        """Add an observer to those of new requests, in place of the one that was added before; None to add none."""
+        self.observers = Observers([*self._observers, *([capture] if capture is not None else [])])
 
     def routed(self, model: str, client: Protocol) -> tuple[Upstream, ...]:
         """Return the targets of a model according to the routes. Raises NoRoute."""
@@ -94,6 +135,11 @@ class Services:
             return None
         return Upstream(min(offering, key=lambda one: client not in one.protocols).name, model)
 
+    def look_at_keys(self) -> None:
+        """Look for new keys of accounts that were refused. Call it now and then; without such keys it does nothing."""
+        for provider in self.providers.values():
+            provider.look_at_keys()
+
     def connections(self) -> tuple[int, int]:
         """Return how many connections to upstreams are in use, and how many are idle."""
         counts = [one.connections() for one in set(self._transports) if isinstance(one, HttpTransport)]
@@ -103,3 +149,12 @@ class Services:
         """Close every connection of this configuration."""
         for transport in self._transports:
             await transport.aclose()
+
+
+def _configured(name: str, settings: ClientKeySettings) -> ConfiguredKey:
+    text = settings.key.reveal()
+    options = KeyOptions(**{field: getattr(settings, field) for field in KeyOptions.__struct_fields__})
+    expires = parse_time(settings.expires, 0.0) if settings.expires else None
+    return ConfiguredKey(
+        ClientKey(name, settings.mode, owner_of(name, text), "", options, options.restricts), text, expires
+    )

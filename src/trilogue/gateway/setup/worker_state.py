@@ -8,7 +8,8 @@
   reasoning of clients that asked to store nothing.
 - Reasoning that accounts have refused: that of accounts whose address, headers and key are still the same.
 - Lists of models: those of providers whose settings are still the same.
-- Recent decisions: the latest, as many as the new configuration keeps.
+- Client keys that were made at run time: all of them, unless the database changes.
+- Recent requests: the latest, as many as the new configuration keeps.
 - Observers: those that the worker was started with, so that they can count over reloads.
 
 Everything else belongs to `Services` and is made anew, the retry budget too: it only covers the last minute.
@@ -28,12 +29,19 @@ from trilogue.cipher import KEY_BYTES
 from trilogue.config import Config, Secret
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.config.types import ClientKeySettings
+from trilogue.gateway.observe.history import RequestHistory
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.setup.catalog import Catalog
+from trilogue.gateway.setup.managed_keys import FILE_NAME as KEYS_FILE
+from trilogue.gateway.setup.managed_keys import ManagedKeys
 from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
 from trilogue.gateway.setup.response_store import FILE_NAME, Stores, WorkerStores
-from trilogue.pool import Pools, Recent
-from trilogue.state import FileStore, MemoryStore, StateSync, steady_time
+from trilogue.limits import LazyTable
+from trilogue.pool import Pools
+from trilogue.state import FILE_NAME as POOL_FILE
+from trilogue.state import FileStore, MemoryStore, StateSync, StoreHealth, steady_time
+from trilogue.state.shared_table import FILE_NAME as LIMITS_FILE
+from trilogue.state.shared_table import SharedTable
 
 Name = TypeVar("Name")
 
@@ -45,13 +53,14 @@ class CarriedOver(NamedTuple):
     stores: Stores
     refused_reasoning: RefusedReasoning
     catalog: Catalog
-    decisions: Recent
+    history: RequestHistory
+    managed_keys: ManagedKeys
 
 
 class WorkerState:
     """Everything in one worker that outlives its configuration. For the two files see `WorkerPools`.
 
-    `observers`: those of all requests, besides the access log and the recent decisions. `storage_keys`: those that
+    `observers`: those of all requests, besides the access log and the recent requests. `storage_keys`: those that
     encrypt stored responses, 32 bytes each, the one for new ones first.
     """
 
@@ -68,11 +77,13 @@ class WorkerState:
         self.close = self.pools.close
         """writes what is left of the accounts; `aclose` closes the rest too"""
         # Without a key, what is stored can be read until the process ends.
-        self.stores = WorkerStores(file.with_name(FILE_NAME), storage_keys or (urandom(KEY_BYTES),))
+        self.stores = WorkerStores(_sibling(file, FILE_NAME), storage_keys or (urandom(KEY_BYTES),))
+        self.managed_keys = ManagedKeys(_sibling(file, KEYS_FILE))
+        self.limits = LazyTable(lambda: SharedTable(_sibling(file, LIMITS_FILE)))
         self._config: Config | None = None
         self._refused_reasoning = RefusedReasoning()
         self._catalog = Catalog()
-        self._decisions = Recent(0)
+        self._history = RequestHistory()
         self.observers = tuple(observers)
 
     def take(self, config: Config) -> CarriedOver:
@@ -81,17 +92,30 @@ class WorkerState:
         if old is not None:
             changed = _changed(_accounts(old), _accounts(config))
             self._refused_reasoning = self._refused_reasoning.without_accounts(changed)
-            self._catalog = self._catalog.without_providers(_changed(old.providers, config.providers))
+            self._catalog = self._catalog.without_providers(_changed(old.served, config.served))
         pools = self.pools.take(config)
-        self._decisions = self._decisions.with_limit(pools.settings.keep_decisions)
+        self.managed_keys.take(config.state)
+        self._history.resize(config.admin.keep_requests if config.admin.enabled else 0)
         return CarriedOver(
-            pools, self.stores.take(config.state), self._refused_reasoning, self._catalog, self._decisions
+            pools,
+            self.stores.take(config.state),
+            self._refused_reasoning,
+            self._catalog,
+            self._history,
+            self.managed_keys,
         )
+
+    def store_health(self) -> dict[str, StoreHealth]:
+        """Return how reading and writing goes, by the name of the store in metrics."""
+        found = {"accounts": self.pools.health, "responses": self.stores.health}
+        return {name: health for name, health in found.items() if health is not None}
 
     async def aclose(self) -> None:
         """Write what is left and close everything."""
         self.close()
         await self.stores.close()
+        await self.managed_keys.aclose()
+        self.limits.close()
 
 
 class WorkerPools:
@@ -128,11 +152,22 @@ class WorkerPools:
         if self._sync is not None:
             self._sync.sync(steady_time() if now is None else now)
 
+    @property
+    def health(self) -> StoreHealth | None:
+        """How writing to the store goes; None before it is open."""
+        return None if self._sync is None else self._sync.health
+
     def close(self) -> None:
         """Write what is left and close the store."""
         if self._sync is not None:
             self._sync.close(steady_time())
             self._open = self._sync = None
+
+
+def _sibling(file: Path, name: str) -> Path:
+    """Return the file of another kind for the same configuration: next to `pool-work-0123.db`, `keys-work-0123.db`."""
+    other = Path(name)
+    return file.with_name(file.stem.replace(Path(POOL_FILE).stem, other.stem, 1) + other.suffix)
 
 
 def client_keys(config: Config) -> dict[str, ClientKeySettings]:
@@ -146,8 +181,8 @@ def client_keys(config: Config) -> dict[str, ClientKeySettings]:
 def _accounts(config: Config) -> dict[tuple[str, str], object]:
     """Return what makes an upstream accept or refuse reasoning, by provider and account."""
     return {
-        (name, account): (provider.base_url, provider.headers, key)
-        for name, provider in config.providers.items()
+        (name, account): (provider.base_url, provider.base_urls, provider.headers, key)
+        for name, provider in config.served.items()
         for account, key in _credentials(name, provider)
     }
 

@@ -121,6 +121,8 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     """whether a background job stores the response, with the events of its stream"""
     _renewing: asyncio.Task[None] | None = None
     _expanded: bytes | None = None
+    changed: bytes | None = None
+    """the whole request as policies have changed it; what is stored is the client's own"""
 
     @property
     def refers(self) -> bool:
@@ -142,6 +144,8 @@ class StoredTurn(Struct, kw_only=True, eq=False):
 
         The account that made a response knows it. An upstream that keeps state may know what the gateway does not.
         """
+        if self.changed is not None:
+            return True
         if self.origin == OriginAccount(provider, account) and keeps_state:
             return False
         return self.refers or (self.foreign_conversation and not keeps_state)
@@ -162,6 +166,8 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         """
         if self.foreign_conversation:
             raise UnknownConversation(self.fields.conversation_id or "")
+        if self.changed is not None:
+            return self.changed
         if self._expanded is None:
             items = (*(item.data for item in self.history), *self.own)
             self._expanded = with_input(self.body, items, _STATE_FIELDS) if self.refers else self.body
@@ -173,14 +179,14 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         Encrypted reasoning belongs to the account that made it: another one refuses the whole request.
         """
         here, body = OriginAccount(provider, account), self.expanded
-        if all(item.origin is None or item.origin == here for item in self.history):
+        if self.changed is not None or all(item.origin is None or item.origin == here for item in self.history):
             return body, []
         readable, losses = without_foreign_reasoning(self.history, here)
         return with_input(self.body, (*readable, *self.own), _STATE_FIELDS), losses
 
     def with_expanded(self, body: bytes) -> StoredTurn:
         """Return the turn with another form of its whole request, for one attempt."""
-        return replace(self, history=(), _expanded=body)
+        return replace(self, history=(), _expanded=body, changed=None)
 
     async def keep(self, body: bytes, origin: OriginAccount | None) -> None:
         """Store the response and its items. Returns when they are durable. Raises StoreError."""

@@ -86,6 +86,8 @@ class Redact(Policy):
     """Redacts values on the way out and restores them on the way back."""
 
     Settings = RedactSettings
+    # Otherwise another model would get to see what the first one must not.
+    internal = True
     calls = True
     others = True
 

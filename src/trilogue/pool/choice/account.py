@@ -110,19 +110,21 @@ class ModelCooldown(NamedTuple):
 class AccountRequest(Struct):
     """What a request needs from an account. `sticky`: the key of its conversation. `tokens`: an estimate.
 
-    `tried`: names of accounts that the request was already sent to.
+    `tried`: names of accounts that the request was already sent to. `only`: the one account that can take it, because
+    what it refers to is stored there.
     """
 
     model: str = ""
     sticky: str = ""
     tried: set[str] = set()
     tokens: int = 0
+    only: str = ""
 
 
 class Lease(Struct, frozen=True, gc=False):
     """An account reserved for one attempt, until it is `finished`, `failed` or `released`. `since`: when.
 
-    `how`: sticky, strategy, last_resort or stripped. `broken`: why a conversation had to change its account.
+    `how`: sticky, only, strategy, last_resort or stripped. `broken`: why a conversation had to change its account.
     """
 
     account: Account

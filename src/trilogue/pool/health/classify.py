@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind
@@ -69,6 +70,15 @@ class Verdict(Struct, frozen=True, kw_only=True):
     def is_final(self) -> bool:
         """Whether the client gets this failure, without another attempt."""
         return self.action is Action.CLIENT
+
+    def for_client_key(self) -> Verdict:
+        """Return the verdict on a failure of a request that was sent with the client's own key.
+
+        Its limits, its money and its validity are the client's: nobody else may be affected, and no other account used.
+        """
+        if self.fault or self.action is Action.STRIP:
+            return self
+        return replace(self, action=Action.CLIENT, scope=Scope.NONE, delay=None)
 
 
 EXHAUSTED_SECONDS = 60.0
@@ -130,6 +140,9 @@ REJECTED = "reasoning_rejected"
 
 NOT_FOUND = "not_found"
 """A 404 that is not about the model: the upstream's address may be wrong."""
+
+NO_CREDENTIAL = "no_credential"
+"""There was no key to send."""
 
 LOOP_TEXT = _pattern(r"passed \d+ gateways and goes in a circle")
 """Our own message, from another gateway behind this one."""
@@ -220,6 +233,13 @@ ROWS: tuple[FailureRow, ...] = (
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.BILLING}),
         min_seconds=EXHAUSTED_SECONDS,
+    ),
+    # The command that prints the key of this account has failed; it may work again in a moment.
+    FailureRow(
+        why=NO_CREDENTIAL,
+        action=Action.COOLDOWN,
+        scope=Scope.ACCOUNT,
+        codes=frozenset({"upstream_credential"}),
     ),
     FailureRow(
         why="bad_key", action=Action.DISABLE, scope=Scope.ACCOUNT, kinds=frozenset({FailureKind.AUTHENTICATION})

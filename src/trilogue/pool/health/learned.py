@@ -22,11 +22,12 @@ class Lessons:
     def __init__(self, provider: str, changes: deque[Change]) -> None:
         self._provider = provider
         self._changes = changes
-        self._by_model: dict[str, tuple[Remedy, ...]] = {}
+        self.by_model: dict[str, tuple[Remedy, ...]] = {}
+        """for callers that cannot afford the call of `of`"""
 
     def of(self, model: str) -> tuple[Remedy, ...]:
         """Return what a model has refused so far."""
-        return self._by_model.get(model, _NOTHING)
+        return self.by_model.get(model, _NOTHING)
 
     def learn(self, model: str, remedies: Sequence[Remedy]) -> list[Remedy]:
         """Remember remedies that hold for a model whatever else is asked of it; return those that are new."""
@@ -43,24 +44,24 @@ class Lessons:
 
     def take_over(self, learned: Learned) -> None:
         """Take over what another process has learned, or this one before a restart."""
-        self._by_model.pop(learned.model, None)
-        self._by_model[learned.model] = learned.remedies
-        while len(self._by_model) > MAX_MODELS:
-            del self._by_model[next(iter(self._by_model))]
+        self.by_model.pop(learned.model, None)
+        self.by_model[learned.model] = learned.remedies
+        while len(self.by_model) > MAX_MODELS:
+            del self.by_model[next(iter(self.by_model))]
 
     def forget(self, model: str) -> bool:
         """Forget what a model has refused, because it may accept it now. Return False if there was nothing."""
-        if model not in self._by_model:
+        if model not in self.by_model:
             return False
         learned = Learned(self._provider, model, ())
-        del self._by_model[model]
+        del self.by_model[model]
         self._changes.append(learned)
         return True
 
     def items(self) -> Iterator[tuple[str, tuple[Remedy, ...]]]:
         """Return every model that has refused something, with the remedies."""
-        return ((model, remedies) for model, remedies in self._by_model.items() if remedies)
+        return ((model, remedies) for model, remedies in self.by_model.items() if remedies)
 
     def snapshot(self) -> Iterable[Change]:
         """Return everything that a successor needs to know, as changes."""
-        return [Learned(self._provider, model, remedies) for model, remedies in self._by_model.items()]
+        return [Learned(self._provider, model, remedies) for model, remedies in self.by_model.items()]

@@ -37,6 +37,9 @@ class AudioAssembler:
         self._pieces: dict[str, list[str]] = {}
         self._extras: dict[str, Json] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
     def take(self, value: Json) -> None:
         """Add one fragment of audio."""
         fields = LooseFields(value)

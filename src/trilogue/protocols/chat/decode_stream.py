@@ -18,6 +18,8 @@ import msgspec
 from trilogue.errors import UpstreamFailure, UpstreamTruncated
 from trilogue.jsontext.text import DECODE_ERRORS, parse_upstream
 from trilogue.model import (
+    Audio,
+    Block,
     Delta,
     Finish,
     Json,
@@ -29,6 +31,7 @@ from trilogue.model import (
     ResponseStart,
     Text,
     Tier,
+    ToolCall,
     Usage,
 )
 from trilogue.protocols.chat.audio import AudioAssembler
@@ -39,10 +42,13 @@ from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, e
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk, WireChoice
 from trilogue.protocols.fields.reader import Kinds, sort_fields
-from trilogue.protocols.stream.decoder import ignore_text
+from trilogue.protocols.stream.decoder import NOTHING, ignore_text
 from trilogue.sse import SseEvent
 
 _DONE = b"[DONE]"
+_OF_CHOICES: frozenset[type[Block]] = frozenset({Text, Refusal, Reasoning, ToolCall, Audio})
+_CALL_REASONS = frozenset({"tool_calls", "function_call"})
+"""reasons to stop after which no call gets any more arguments"""
 _NOT_EXTRA = frozenset({"choices", "id", "model", "created", "system_fingerprint"})
 """fields of a chunk that are never kept as extras, even with a wrong type"""
 _CHUNK: Kinds = {
@@ -112,6 +118,15 @@ class ChatStreamDecoder(TextFlow):
 
     def _count_text(self, text: str) -> None:
         self._text_length += len(text)
+
+    @property
+    def retained(self) -> frozenset[type[Block]]:
+        """The kinds of blocks that wait for a name, for their end, or for good: those of other choices."""
+        if "choices" in self._extras:
+            return _OF_CHOICES
+        waiting = self._calls is not None and self._calls.retains
+        kinds: dict[type[Block], object] = {ToolCall: waiting, Text: self._annotations, Audio: self._audio}
+        return NOTHING.union([kind for kind, found in kinds.items() if found])
 
     def handle_end(self) -> None:
         self._conclude(done=False)
@@ -214,6 +229,8 @@ class ChatStreamDecoder(TextFlow):
         if choice["logprobs"] or self._logprobs:
             self._on_logprobs(choice["logprobs"])
         if reason and (self._finish is None or reason != "stop"):
+            if self._finish is None:
+                self._close_early(reason)
             self._finish = reason
         if rest:
             self._choice_extras |= rest
@@ -324,6 +341,12 @@ class ChatStreamDecoder(TextFlow):
         if self._logprobs and self._flow is Flow.TEXT:
             self._out.append(LogprobsDelta(self._block, self._logprobs))
             self._logprobs = []
+
+    def _close_early(self, reason: str) -> None:
+        """Close what is complete once the reason to stop is known: the stream may end a second later."""
+        self._close_flow()
+        if self._calls is not None:
+            self._calls.settle(at_end=reason in _CALL_REASONS)
 
     def _conclude(self, done: bool) -> None:
         if not self._started:

@@ -44,13 +44,13 @@ from trilogue.protocols.chat.encode_response import (
     response_id,
 )
 from trilogue.protocols.chat.errors import encode_failure
-from trilogue.protocols.chat.reasoning import ReasoningWriter
+from trilogue.protocols.chat.reasoning import REASONING_TEXTS, ReasoningWriter, entries
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.failure.codes import in_stream
 from trilogue.protocols.fields.extras import add_extras, restore_extras
 from trilogue.protocols.openai import moderation as openai_moderation
-from trilogue.protocols.stream.encoder import StreamEncoder
+from trilogue.protocols.stream.encoder import StreamEncoder, written_events
 from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import frame_data
 
@@ -88,6 +88,24 @@ class ChatStreamEncoder(StreamEncoder):
         self._annotations: list[Json] = []
         self._extras: dict[str, Json] = {}
         """the extras of the whole response that were known at its start"""
+        self._reasoning_field = "reasoning_content"
+        self._call_names = ("", "")
+        self._follows = False
+
+    def follow(self, written: bytes) -> None:
+        deltas = [_delta_of(event) for event in written_events(written)]
+        calls = [call for delta in deltas for call in entries(delta.get("tool_calls"))]
+        indices = [call["index"] for call in calls if type(call.get("index")) is int]
+        self._calls = max([self._calls, *[index + 1 for index in indices]])
+        fields = [name for delta in deltas for name in REASONING_TEXTS if delta.get(name)]
+        self._reasoning_field = fields[-1] if fields else self._reasoning_field
+        if type(self._block) is Reasoning:
+            self._flow_reasoning()
+        elif type(self._block) is ToolCall and indices:
+            self._flow_call(indices[-1], *self._call_names)
+        # The client has them.
+        self._annotations = []
+        self._follows = True
 
     @cached_property
     def _reasoning(self) -> ReasoningWriter:
@@ -183,8 +201,9 @@ class ChatStreamEncoder(StreamEncoder):
         Extras of the message are sent before, because the last delta is empty.
         """
         extras = {**self._extras, **(event.extras or {})}
-        if isinstance(extras.get("message"), dict):
-            self._write(extras.pop("message"))
+        message = extras.pop("message", None)
+        if isinstance(message, dict) and not self._follows:
+            self._write(message)
         add_extras(choice, event.stop.extras or {})
         return {name: value for name, value in extras.items() if name not in _NOT_WRITTEN}
 
@@ -227,9 +246,12 @@ class ChatStreamEncoder(StreamEncoder):
 
     def _begin_reasoning(self, block: Reasoning) -> None:
         self._reasoning.begin(block)
-        self._flow(b'{"reasoning_content":', b"}")
+        self._flow_reasoning()
         if block.summary or block.raw:
             self._whole(self._reasoning.block(block))
+
+    def _flow_reasoning(self) -> None:
+        self._flow(b'{"%b":' % self._reasoning_field.encode(), b"}")
 
     def _end_reasoning(self, event: BlockStop) -> None:
         opaque = event.opaque or getattr(self._block, "opaque", None)
@@ -253,13 +275,17 @@ class ChatStreamEncoder(StreamEncoder):
         if self._native and block.extras:
             restore_extras(opening, block.extras)
         self._write({"tool_calls": [opening]})
-        before = b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, key.encode(), field.encode())
-        wrapped = block.kind is CallKind.CUSTOM and not custom
-        self._flow(before, b"}}]}", _quote_inner if wrapped else dumps)
-        if wrapped:
+        self._call_names = key, field
+        self._flow_call(index, key, field)
+        if block.kind is CallKind.CUSTOM and not custom:
+            self._quote = _quote_inner
             self.reply.ledger.add("tool.custom_emulated", block.path)
             self.out.append(self._prefix + dumps('{"input":"') + self._suffix)
         self._whole(block.arguments)
+
+    def _flow_call(self, index: int, key: str, field: str) -> None:
+        before = b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, key.encode(), field.encode())
+        self._flow(before, b"}}]}")
 
     def _end_call(self, event: BlockStop) -> None:
         if isinstance(event.block, ToolCall):
@@ -295,6 +321,13 @@ _END: dict[type[Block | None], Callable[[ChatStreamEncoder, BlockStop], None]] =
     Reasoning: ChatStreamEncoder._end_reasoning,
     ToolCall: ChatStreamEncoder._end_call,
 }
+
+
+def _delta_of(chunk: dict[str, Json]) -> dict[str, Json]:
+    """Return the delta in a chunk of an upstream; empty if there is none."""
+    choices = entries(chunk.get("choices"))
+    delta = choices[0].get("delta") if choices else None
+    return delta if isinstance(delta, dict) else {}
 
 
 def _quote_inner(text: str) -> bytes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from trilogue.protocols.endpoint import Endpoint, Wire
-from trilogue.protocols.openai.models import MODELS
+from trilogue.protocols.openai.models import LIMIT_HEADERS, MODELS
+from trilogue.protocols.openai.others import OTHERS
 
 
 def _is_event(data: Wire) -> bool:
@@ -15,6 +16,9 @@ ENDPOINT = Endpoint(
     models=MODELS,
     official_url="https://api.openai.com/v1",
     vendor="openai",
+    limit_headers=LIMIT_HEADERS,
+    output_fields=("max_completion_tokens", "max_tokens"),
     terminal=b"data: [DONE]\n\n",
+    others=OTHERS,
     is_event=_is_event,
 )

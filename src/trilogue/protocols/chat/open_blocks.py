@@ -54,7 +54,6 @@ class OpenToolCall:
     __slots__ = (
         "_held",
         "_pieces",
-        "_placeholder",
         "_progress",
         "begun",
         "block",
@@ -64,6 +63,7 @@ class OpenToolCall:
         "index",
         "kind",
         "name",
+        "placeholder",
         "signature",
     )
 
@@ -79,13 +79,13 @@ class OpenToolCall:
         self.closed = False
         self._held: list[str] = []
         self._pieces: list[str] = []
-        self._placeholder = False
+        self.placeholder = False
         self._progress = JsonProgress()
 
     @property
     def ended(self) -> bool:
         """Whether nothing more can belong to the arguments. For free text, that is only known at the end."""
-        return self._progress.complete or self._placeholder
+        return self._progress.complete or self.placeholder
 
     @property
     def complete(self) -> bool:
@@ -114,9 +114,9 @@ class OpenToolCall:
         # A lone `{}` may be a placeholder for arguments that follow.
         if self.kind is CallKind.FUNCTION:
             if not self.begun and piece.strip() in _NOTHING:
-                self.begun = self._placeholder = True
+                self.begun = self.placeholder = True
                 return []
-            self._placeholder = False
+            self.placeholder = False
             self._progress.feed(piece)
             self._pieces.append(piece)
         self.begun = True
@@ -133,7 +133,7 @@ class OpenToolCall:
     def close(self) -> list[str]:
         """End the call, and return the arguments that have not been sent."""
         self.closed = True
-        return ["{}"] if self._placeholder else []
+        return ["{}"] if self.placeholder else []
 
 
 class CallAssembler:
@@ -160,6 +160,11 @@ class CallAssembler:
     def unfinished(self) -> bool:
         """Whether the arguments of a call are incomplete."""
         return any(call.begun and not call.complete for call in self._open)
+
+    @property
+    def retains(self) -> bool:
+        """Whether something of a call has not been emitted: its name is missing, or it may have no arguments."""
+        return any(call.block is None or call.placeholder for call in self._open)
 
     def take_short(self, entries: list[CallDelta]) -> bool:
         """Take one fragment that only adds arguments; return False for any other. Part of the decoder's fast path."""
@@ -255,11 +260,15 @@ class CallAssembler:
         block = ToolCall(id=call.id, name=call.name, kind=call.kind, path=path, extras=extras)
         call.block = self._decoder.start_block(block)
 
-    def settle(self) -> None:
-        """Close the calls whose arguments are complete, because another block starts."""
-        ended = [call for call in self._open if call.block is not None and call.begun and call.ended]
-        for call in ended:
-            self._close(call)
+    def settle(self, *, at_end: bool = False) -> None:
+        """Close the calls whose arguments are complete, because another block starts.
+
+        `at_end`: no more calls follow, so a call without arguments is complete too, and so is free text.
+        """
+        for call in list(self._open):
+            complete = not call.begun or call.complete if at_end else call.begun and call.ended
+            if call.block is not None and complete:
+                self._close(call)
 
     def finish(self, reason: StopReason) -> None:
         """Close all calls at the end of the response.

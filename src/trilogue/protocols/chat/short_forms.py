@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from trilogue.jsontext.text import DECODE_ERRORS, decode_whole
 from trilogue.model import Block, FunctionTool, Json, Role, Text, Tool, ToolCall, ToolResult, Turn, Usage
-from trilogue.protocols.chat.usage import STOPS, decode_usage
+from trilogue.protocols.chat.usage import STOPS, decode_stop, decode_usage
 from trilogue.protocols.codec import ResponseSummary
 
 _PROMPT = {"role", "content"}
@@ -135,6 +135,7 @@ class _ChatBody(Struct):
 
     choices: list[_ChatChoice]
     id: str | None = None
+    model: str | None = None
     object: str | None = None
     type: None = None
     usage: Raw = Raw(b"null")
@@ -147,6 +148,9 @@ _message_decoder = msgspec.json.Decoder(_Message)
 _NOTHING = frozenset({b"null", b'""', b"[]", b"{}"})
 _SHORT = max(map(len, _NOTHING))
 _has_text = re.compile(rb'"content": ?"[^"]').search
+_has_calls = re.compile(rb'"tool_calls": ?\[ ?\{|"function_call": ?\{[^{}]*"name": ?"[^"]').search
+_STOPS = {name: decode_stop(name, calls=False).reason for name in STOPS}
+_STOPS_WITH_CALLS = {name: decode_stop(name, calls=True).reason for name in STOPS}
 _usage_decoder = msgspec.json.Decoder(_ChatUsage)
 
 
@@ -160,7 +164,9 @@ def summarize(body: bytes) -> ResponseSummary | None:
         if choice.finish_reason not in STOPS:
             return None
         empty = empty and _is_empty(choice.message)
-    return ResponseSummary(response.id or "", _usage(response.usage), empty)
+    first = response.choices[0]
+    stop = (_STOPS if _has_calls(first.message) is None else _STOPS_WITH_CALLS)[first.finish_reason]
+    return ResponseSummary(response.id or "", _usage(response.usage), empty, response.model or "", stop)
 
 
 def _is_empty(message: Raw) -> bool:

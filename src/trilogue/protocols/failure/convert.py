@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from trilogue.errors import (
     ClientError,
+    LimitReached,
     TrilogueError,
     UpstreamConnect,
     UpstreamError,
@@ -78,6 +79,9 @@ def failure_of(error: TrilogueError | Failure, protocol: Protocol | None = None)
             code=error.code,
             protocol=protocol,
         )
+    if isinstance(error, LimitReached):
+        kind = FailureKind.QUOTA if error.is_budget else FailureKind.RATE_LIMIT
+        return Failure(kind=kind, message=error.message, status=429, code=error.code, retry_after=error.retry_after)
     if isinstance(error, ClientError):
         kind = FailureKind.MODEL_NOT_FOUND if error.code == "model_not_found" else _OWN_KINDS[error.status]
         return Failure(kind=kind, message=error.message, status=error.status, code=error.code, param=error.path or None)

@@ -23,6 +23,7 @@ _ONLY_TRANSLATED = frozenset(
         "billing_block",
         "call_signatures",
         "compacts",
+        "context_window",
         "custom_tools",
         "keeps_state",
         "max_output",

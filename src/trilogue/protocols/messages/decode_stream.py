@@ -19,13 +19,18 @@ from trilogue.jsontext.pieces import is_cut
 from trilogue.jsontext.text import DECODE_ERRORS, parse_object, parse_upstream
 from trilogue.model import (
     CUT_SHORT,
+    Block,
     CitationDelta,
     Delta,
     Event,
     Finish,
+    HostedCall,
+    HostedResult,
     Json,
+    Native,
     Opaque,
     OpaqueKind,
+    Reasoning,
     ReasoningDelta,
     ResponseStart,
     events_of,
@@ -37,7 +42,7 @@ from trilogue.protocols.messages.decode_response import decode_response, has_cal
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
 from trilogue.protocols.messages.usage import INPUT_COUNTS, decode_stop, decode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent
-from trilogue.protocols.stream.decoder import StreamDecoder, ignore_text
+from trilogue.protocols.stream.decoder import NOTHING, StreamDecoder, ignore_text
 from trilogue.sse import SseEvent
 
 _decode_delta = msgspec.json.Decoder(BlockDeltaEvent).decode
@@ -96,6 +101,12 @@ class MessagesStreamDecoder(StreamDecoder):
             if block.kind == "tool_use" and block.index == event.index:
                 return block.buffer.append
         return ignore_text
+
+    @property
+    def retained(self) -> frozenset[type[Block]]:
+        """The kinds of the open blocks that are emitted complete."""
+        kinds = [block.kind for block in self._open.values() if block.index is None]
+        return NOTHING.union(*[_RETAINED.get(kind, _UNKNOWN) for kind in kinds])
 
     def handle_end(self) -> None:
         # Some servers leave out message_stop, but none the stop reason.
@@ -343,6 +354,14 @@ class MessagesStreamDecoder(StreamDecoder):
     }
 
 
+_HOSTED: frozenset[type[Block]] = frozenset({HostedCall, HostedResult})
+_UNKNOWN: frozenset[type[Block]] = _HOSTED | {Native}
+_RETAINED: dict[str, frozenset[type[Block]]] = {
+    "server_tool_use": _HOSTED,
+    "mcp_tool_use": _HOSTED,
+    "redacted_thinking": frozenset({Reasoning}),
+}
+"""types of blocks that are emitted complete, and what they become; others may become anything but text and calls"""
 _UNNAMED_DELTA = b'{"type":"content_block_delta"'
 _BEFORE_START = frozenset({"message_start", "ping"})
 """events that can come first; events without a handler can, too"""

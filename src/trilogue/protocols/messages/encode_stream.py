@@ -45,7 +45,7 @@ from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.openai import moderation as openai_moderation
-from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder
+from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder, written_events
 from trilogue.protocols.stream.reply import Reply, declare_doubts
 from trilogue.sse import COMMENT, frame
 
@@ -76,6 +76,8 @@ class MessagesStreamEncoder(StreamEncoder):
         self._is_open = False
         """whether content_block_start has been sent for the current block"""
         self._prefix = b""
+        self._delta_names = b"", b""
+        """the type of the deltas of the current block, and their field"""
         self._part: tuple[bool, int] | None = None
         self._hidden = False
         self._has_arguments = False
@@ -90,6 +92,18 @@ class MessagesStreamEncoder(StreamEncoder):
         self._is_estimate = False
         """whether the input tokens of message_start are an estimate"""
         self._start_tier: Tier | None = None
+
+    def follow(self, written: bytes) -> None:
+        indices = [event["index"] for event in written_events(written) if type(event.get("index")) is int]
+        if type(self._block) is Reasoning and not self._is_open:
+            # The upstream has begun it before there was something to show.
+            self._open_thinking()
+            self.out.clear()
+        if indices and self._is_open:
+            self._next = indices[-1] + 1
+            self._prefix = _PREFIX % (indices[-1], *self._delta_names) if self._prefix else b""
+        elif indices:
+            self._next = max(indices) + 1
 
     def keepalive(self) -> bytes:
         # A ping before message_start would be illegal.
@@ -330,6 +344,7 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def _open(self, block: Wire, delta: bytes, field: bytes) -> None:
         self.out.append(_OPEN % (self._next, dump(block)))
+        self._delta_names = delta, field
         self._prefix = _PREFIX % (self._next, delta, field)
         self._is_open = True
         self._next += 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from trilogue.model import Json
-from trilogue.protocols.endpoint import Endpoint, ListedModel, Models, TokenCounting, Wire
+from trilogue.protocols.endpoint import Endpoint, LimitHeaders, ListedModel, Models, OtherEndpoint, TokenCounting, Wire
 from trilogue.protocols.messages.encode_request import extra_headers
 from trilogue.protocols.messages.wire import PROTOCOL
 
@@ -78,10 +78,27 @@ def encode_model(model: ListedModel) -> Wire:
         "display_name": model.id,
         "created_at": _EPOCH,
         "lifecycle": "active",
+        **_known(model),
     }
     if model.protocol is PROTOCOL:
         return {**ours, **model.native, "id": model.id}
     return {**ours, "created_at": _date(model.created)}
+
+
+def _known(model: ListedModel) -> Wire:
+    """Return what is known of a model: two fields of the API, and those that it would have in `capabilities`.
+
+    That object must have all capabilities, and of most models only some are known.
+    """
+    facts = model.facts
+    named: Wire = {
+        "max_input_tokens": model.context_window,
+        "max_tokens": facts.output_limit,
+        "input_modalities": [*facts.modalities] if facts.modalities else None,
+        "reasoning": facts.reasons,
+        "reasoning_efforts": None if facts.efforts is None else [*facts.efforts],
+    }
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def _size(limit: str) -> int:
@@ -121,7 +138,20 @@ ENDPOINT = Endpoint(
     extra_headers=extra_headers,
     is_client=_is_client,
     overload_status=True,
+    limit_headers=LimitHeaders(
+        limit="anthropic-ratelimit-{}-limit",
+        remaining="anthropic-ratelimit-{}-remaining",
+        reset="anthropic-ratelimit-{}-reset",
+        is_date=True,
+    ),
+    output_fields=("max_tokens",),
     state_fields=("thread",),
+    others=(
+        # Anthropic's SDK asks the URL in `results_url` for the results, with the client's key.
+        OtherEndpoint(path="/messages/batches", objects=True, links=("results_url",)),
+        OtherEndpoint(path="/files", objects=True),
+        OtherEndpoint(path="/skills", objects=True),
+    ),
     terminal=b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
     is_event=_is_event,
 )

@@ -21,6 +21,7 @@ from trilogue.jsontext.text import DECODE_ERRORS, Count, decode_whole, dump_text
 from trilogue.model import Block, FunctionTool, Json, Text, Tool, ToolCall, ToolResult, Usage
 from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.messages.usage import decode_usage
+from trilogue.protocols.messages.wire import STOPS
 
 _FUNCTION = {"name", "description", "input_schema"}
 
@@ -85,6 +86,7 @@ class _MessagesBody(Struct):
     content: list[Raw]
     stop_reason: Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal"]
     id: str | None = None
+    model: str | None = None
     usage: Raw = Raw(b"null")
     error: None = None
     base_resp: None = None
@@ -102,7 +104,9 @@ def summarize(body: bytes) -> ResponseSummary | None:
     if response is None:
         return None
     empty = all(_is_reasoning(block) for block in response.content)
-    return ResponseSummary(response.id or "", _usage(response.usage), empty)
+    return ResponseSummary(
+        response.id or "", _usage(response.usage), empty, response.model or "", STOPS[response.stop_reason]
+    )
 
 
 def _is_reasoning(part: Raw) -> bool:

@@ -213,7 +213,8 @@ def encode_stop(stop: Stop, *, called: bool, refused: bool, reply: Reply) -> Wir
     if reason is StopReason.STOP_SEQUENCE and stop.sequence is None and not native:
         reply.ledger.add("stop.which", reply.stop_path(stop))
         reason = StopReason.END
-    if reason in (StopReason.END, StopReason.TOOL_CALLS) and not native:
+    # Anthropic has no refusals in the model's words: one in a response of its own comes from a policy.
+    if reason in (StopReason.END, StopReason.TOOL_CALLS) and (refused or not native):
         # tool_use must mean that there is a call, and a call must be reported as tool_use.
         reason = StopReason.TOOL_CALLS if called else StopReason.REFUSAL if refused else StopReason.END
     name = _STOP_NAMES[reason]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trilogue.model import Json
-from trilogue.protocols.endpoint import ListedModel, Models, Wire
+from trilogue.protocols.endpoint import LimitHeaders, ListedModel, Models, Wire
 from trilogue.protocols.openai.errors import FAMILY
 
 
@@ -36,9 +36,29 @@ def encode_models(models: Sequence[ListedModel], query: Mapping[str, str]) -> Wi
 def encode_model(model: ListedModel) -> Wire:
     """Return one model, with the other fields of an upstream that has the same form (a context length, a price)."""
     ours: Wire = {"id": model.id, "object": "model", "created": int(model.created or 0), "owned_by": model.owner}
+    ours |= _known(model)
     if model.protocol is not None and model.protocol.traits.family == FAMILY:
         return {**ours, "created": 0, **model.native, "id": model.id}
     return ours
+
+
+LIMIT_HEADERS = LimitHeaders(
+    limit="x-ratelimit-limit-{}", remaining="x-ratelimit-remaining-{}", reset="x-ratelimit-reset-{}"
+)
+"""how OpenAI's APIs tell clients their limits"""
+
+
+def _known(model: ListedModel) -> Wire:
+    """Return what is known of a model, under the names that OpenRouter and others use. OpenAI's own API has none."""
+    facts = model.facts
+    named: Wire = {
+        "context_length": model.context_window,
+        "max_output_tokens": facts.output_limit,
+        "input_modalities": [*facts.modalities] if facts.modalities else None,
+        "reasoning": facts.reasons,
+        "reasoning_efforts": None if facts.efforts is None else [*facts.efforts],
+    }
+    return {name: value for name, value in named.items() if value is not None}
 
 
 MODELS = Models(decode=decode_models, encode=encode_models, encode_one=encode_model)

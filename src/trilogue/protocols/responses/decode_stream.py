@@ -38,10 +38,11 @@ from trilogue.protocols.responses.open_items import (
     OpenMessage,
     OpenReasoning,
     Part,
+    item_ids,
 )
 from trilogue.protocols.responses.usage import awaits_client, decode_stop
 from trilogue.protocols.responses.wire import FAILED, ITEM_EVENT, PROTOCOL, ItemDelta
-from trilogue.protocols.stream.decoder import StreamDecoder
+from trilogue.protocols.stream.decoder import NOTHING, StreamDecoder
 from trilogue.sse import SseEvent
 
 _TEXT = "response.output_text.delta"
@@ -107,6 +108,11 @@ class ResponsesStreamDecoder(StreamDecoder):
         # The done event of the part is compared with the text that came before it.
         part = self._touched
         return part.pieces.append if part is not None and part.block == event.index else None
+
+    @property
+    def retained(self) -> frozenset[type[Block]]:
+        """What the open items become that are emitted when they are done."""
+        return NOTHING.union(*[item.retained for item in self._items.values()])
 
     def handle_end(self) -> None:
         # Only a terminal event ends a response.
@@ -190,7 +196,8 @@ class ResponsesStreamDecoder(StreamDecoder):
             raise UpstreamFailure(failure_of_response(response))
         self._recover(envelope.output or [])
         stop = decode_stop(status or "", envelope.incomplete, self._calls)
-        if self._calls and stop.reason not in CUT_SHORT and self._has_cut_calls():
+        cut = self._calls and any(type(item) is OpenCallItem and item.cut for item in self._items.values())
+        if cut and stop.reason not in CUT_SHORT:
             raise UpstreamTruncated("the response ended inside the arguments of a tool call")
         finish = Finish(
             stop=stop,
@@ -215,16 +222,13 @@ class ResponsesStreamDecoder(StreamDecoder):
             if not known.done:
                 self._finish(known, None)
 
-    def _has_cut_calls(self) -> bool:
-        return any(type(item) is OpenCallItem and item.cut for item in self._items.values())
-
     def _was_seen(self, item: dict[str, Json]) -> bool:
-        return any(value in self._seen for value in _ids(item))
+        return any(value in self._seen for value in item_ids(item))
 
     def _elsewhere(self, position: int, item: dict[str, Json]) -> OpenItem | None:
         """Return an item that was added with another index, if it is this one."""
         # Some servers give all items the same id, so only a call id identifies an item that is done.
-        for value in _ids(item):
+        for value in item_ids(item):
             known = self._seen.get(value)
             if (
                 known is not None
@@ -240,13 +244,13 @@ class ResponsesStreamDecoder(StreamDecoder):
         kind = named if type(named) is str else "message"
         self._last = position
         self._items[position] = opened = OPEN_ITEMS.get(kind, OpenItem)(self, position, kind, item)
-        for value in _ids(item):
+        for value in item_ids(item):
             self._seen[value] = opened
         return opened
 
     def _finish(self, opened: OpenItem, item: dict[str, Json] | None) -> None:
         opened.done = True
-        for value in _ids(item or {}):
+        for value in item_ids(item or {}):
             self._seen[value] = opened
         opened.finish(item)
 
@@ -258,7 +262,7 @@ class ResponsesStreamDecoder(StreamDecoder):
         if item is None:
             known = {"type": kind, "id": fields["item_id"]}
             item = self._elsewhere(position, known) or self._open(position, known)
-        if item.done and fields["delta"] and fields["item_id"] in _ids(item.item):
+        if item.done and fields["delta"] and fields["item_id"] in item_ids(item.item):
             raise UpstreamProtocolError("a delta for an item that is done")
         return item if type(item) is shape and not item.done else None
 
@@ -356,10 +360,6 @@ def _check_end(event: SseEvent) -> None:
         raise UpstreamTruncated("the stream said it was done before the response was")
     if event.event == "error" and not data.startswith(b"{"):
         raise UpstreamFailure(decode_failure(data.decode("utf-8", "replace").strip() or None))
-
-
-def _ids(item: dict[str, Json]) -> list[str]:
-    return [value for value in (item.get("id"), item.get("call_id")) if value and type(value) is str]
 
 
 _D = ResponsesStreamDecoder

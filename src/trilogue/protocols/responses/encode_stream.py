@@ -45,11 +45,11 @@ from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.responses.errors import encode_failure, streamed_code
 from trilogue.protocols.responses.hosted import ITEM_TYPES
 from trilogue.protocols.responses.output_calls import CallItem, DroppedItem, HostedItem, NativeItem
-from trilogue.protocols.responses.output_items import NO_LOGPROBS, MessageItem, OutputItem, ReasoningItem
+from trilogue.protocols.responses.output_items import NO_LOGPROBS, MessageItem, OutputItem, ReasoningItem, done_item
 from trilogue.protocols.responses.snapshot import echo, is_upstreams_own, service_tier, tool_usage
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, TERMINAL
-from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder
+from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder, written_events
 from trilogue.protocols.stream.reply import Reply
 
 MOST_OUTPUT = 32 * 1024 * 1024
@@ -77,6 +77,19 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def resume(self, number: int) -> None:
         self._sequence = number
+
+    def follow(self, written: bytes) -> None:
+        events = [event for event in written_events(written) if type(event.get("output_index")) is int]
+        item = self._item
+        if item is not None and not self._in_block:
+            # The upstream has ended the item: nothing else ends the block of a message.
+            self._complete_item(False)
+        elif item is not None:
+            item.follow(events)
+        self._indices = max([self._indices, *[event["output_index"] + 1 for event in events]])
+        # Clients compare the items at the end with those that they have got.
+        done = {one.get("id"): one for event in events if (one := done_item(event)) is not None}
+        self._output = [done.get(one.get("id"), one) for one in self._output]
 
     def whole(self, response: Response) -> dict[str, Json]:
         """Return a whole response: what the terminal event of its stream would contain."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from trilogue.model import Json
 from trilogue.protocols.endpoint import Endpoint, TokenCounting, Wire
-from trilogue.protocols.openai.models import MODELS
+from trilogue.protocols.openai.models import LIMIT_HEADERS, MODELS
+from trilogue.protocols.openai.others import OTHERS
 
 _NOT_COUNTED = frozenset(
     [
@@ -44,10 +45,13 @@ ENDPOINT = Endpoint(
     official_url="https://api.openai.com/v1",
     vendor="openai",
     only_vendor=True,
+    limit_headers=LIMIT_HEADERS,
+    output_fields=("max_output_tokens",),
     state_fields=("previous_response_id", "conversation"),
     continues=True,
     compaction="/responses/compact",
     websocket=True,
     conversations="/conversations",
+    others=OTHERS,
     is_event=_is_event,
 )

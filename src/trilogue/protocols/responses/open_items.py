@@ -24,8 +24,11 @@ from trilogue.model import (
     Delta,
     Event,
     Extras,
+    HostedCall,
+    HostedResult,
     Json,
     LogprobsDelta,
+    Native,
     Opaque,
     Reasoning,
     ReasoningDelta,
@@ -37,9 +40,14 @@ from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 from trilogue.protocols.openai.cache import read_breakpoint
 from trilogue.protocols.responses.decode_response import decode_message, decode_output_item, message_marks
+from trilogue.protocols.responses.hosted import HOSTED_ITEMS
 from trilogue.protocols.responses.items import of_kind
+from trilogue.protocols.stream.decoder import NOTHING
 
 _CLOSED = -1
+_HOSTED: frozenset[type[Block]] = frozenset({HostedCall, HostedResult})
+_NATIVE: frozenset[type[Block]] = frozenset({Native})
+_TEXTS: frozenset[type[Block]] = frozenset({Text, Refusal})
 _PART = {"type", "text", "refusal", "annotations", "logprobs", BREAKPOINT}
 
 
@@ -92,6 +100,11 @@ def _is_same_object(text: str, whole: str) -> bool:
     return known is not None and known == parse_object(whole)
 
 
+def item_ids(item: dict[str, Json]) -> list[str]:
+    """Return the ids by which an item may be known."""
+    return [value for value in (item.get("id"), item.get("call_id")) if value and type(value) is str]
+
+
 class OpenItem(Struct, eq=False):
     """An item that is emitted only when it is done (hosted calls, natives); the base class of all others."""
 
@@ -105,6 +118,13 @@ class OpenItem(Struct, eq=False):
     def path(self) -> str:
         """The path of the item in the response."""
         return f"output[{self.position}]"
+
+    @property
+    def retained(self) -> frozenset[type[Block]]:
+        """What the item becomes, as long as nothing of it was emitted."""
+        if self.done or type(self) is not OpenItem:
+            return NOTHING
+        return _HOSTED if self.kind in HOSTED_ITEMS else _NATIVE
 
     def finish(self, item: dict[str, Json] | None) -> None:
         """Emit what is missing and close the item. `item`: its final form, if the server sent it."""
@@ -120,6 +140,11 @@ class OpenMessage(OpenItem):
     """A message. Each part is a block, which stays open until the item is done, because annotations can come late."""
 
     _parts: dict[int, Part] = field(default_factory=dict)
+
+    @property
+    def retained(self) -> frozenset[type[Block]]:
+        """A text, until the first part has begun."""
+        return NOTHING if self.done or self._parts else _TEXTS
 
     def add_part(self, index: int, value: dict[str, Json]) -> None:
         """Open a part that the server announces: a refusal or a text."""

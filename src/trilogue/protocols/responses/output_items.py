@@ -106,6 +106,16 @@ class OutputItem:
         self.at = {"item_id": self.id, "output_index": self.index}
         self.stream.event("response.output_item.added", {"output_index": self.index, "item": item})
 
+    def follow(self, events: list[dict[str, Json]]) -> None:
+        """Continue an item that an upstream began with some of these events."""
+        own = [event for event in events if self.id in (event.get("item_id"), (event.get("item") or {}).get("id"))]
+        index = own[-1]["output_index"] if own else self.index
+        if index != self.index:
+            old, new = (b'"output_index":%d' % number for number in (self.index, index))
+            self.index = index
+            self.at = {**self.at, "output_index": index}
+            self.prefix = self.prefix and self.prefix.replace(old, new, 1)
+
     def deltas(self, kind: str, at: dict[str, Json]) -> None:
         """Write deltas as events of this kind from now on. `at`: their fields that say what they belong to."""
         head = dumps({"type": kind, **at})
@@ -123,6 +133,12 @@ class OutputItem:
         if not self.stream.native or not block.extras:
             return {}
         return {name: value for name, value in block.extras.items() if name not in _MARKS}
+
+
+def done_item(event: dict[str, Json]) -> dict[str, Json] | None:
+    """Return the item that an event of an upstream says is done, or None."""
+    item = event.get("item")
+    return item if event.get("type") == "response.output_item.done" and isinstance(item, dict) else None
 
 
 def status_of(given: str | None, incomplete: bool) -> str:
@@ -278,11 +294,22 @@ class ReasoningItem(OutputItem):
         # A new part number ends the previous part.
         part = (event.raw, event.part)
         self.open.parts.setdefault(part, []).append(event.text)
-        if part != self._part:
+        if self._part == (event.raw, _ANNOUNCED):
+            self._part = part
+        elif part != self._part:
             self._end_part()
             self._begin_part(part)
         self._pieces.append(event.text)
         self.stream.send(self, event.text)
+
+    def follow(self, events: list[dict[str, Json]]) -> None:
+        super().follow(events)
+        raw = _BEGINS.get(str(events[-1].get("type"))) if events else None
+        if self._part is None and raw is not None:
+            # The part that comes next has been announced.
+            name, index_name, _, _ = _REASONING[raw]
+            self._part = (raw, _ANNOUNCED)
+            self.deltas(f"{name}.delta", {**self.at, index_name: len(self._texts[raw])})
 
     def stop(self, event: BlockStop) -> None:
         self._end_part()
@@ -337,6 +364,9 @@ class ReasoningItem(OutputItem):
 
 
 _WHOLE = -1
+_ANNOUNCED = -2
+_BEGINS = {"response.reasoning_summary_part.added": False, "response.content_part.added": True}
+"""the events that announce a part, and whether that is raw text"""
 _REASONING = {
     False: (
         "response.reasoning_summary_text",

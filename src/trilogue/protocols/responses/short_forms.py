@@ -17,9 +17,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.jsontext.text import DECODE_ERRORS, Count, decode_whole
-from trilogue.model import Block, FunctionTool, Json, Text, Tool, ToolCall, ToolResult, Usage
+from trilogue.model import Block, FunctionTool, Json, StopReason, Text, Tool, ToolCall, ToolResult, Usage
 from trilogue.protocols.codec import ResponseSummary
-from trilogue.protocols.responses.usage import decode_usage
+from trilogue.protocols.responses.hosted import HOSTED_ITEMS
+from trilogue.protocols.responses.usage import decode_stop, decode_usage
 
 _CALL = {"type", "call_id", "name", "arguments"}
 _OUTPUT = {"type", "call_id", "output"}
@@ -77,6 +78,8 @@ class _ResponsesBody(Struct):
     status: Literal["completed", "incomplete"]
     output: list[Raw]
     id: str | None = None
+    model: str | None = None
+    incomplete_details: Raw = Raw(b"null")
     usage: Raw = Raw(b"null")
     tool_usage: dict[str, Any] | None = None
     error: None = None
@@ -86,6 +89,8 @@ class _ResponsesBody(Struct):
 _decoder = msgspec.json.Decoder(_ResponsesBody)
 _part_decoder = msgspec.json.Decoder(_ResponsesPart)
 _REASONING = frozenset({"reasoning"})
+_CALLS = frozenset({"function_call", "custom_tool_call"})
+_KNOWN = frozenset({"message", *_REASONING, *_CALLS, *HOSTED_ITEMS})
 _usage_decoder = msgspec.json.Decoder(_ResponsesUsage)
 
 
@@ -94,15 +99,25 @@ def summarize(body: bytes) -> ResponseSummary | None:
     response = decode_whole(_decoder, body)
     if response is None:
         return None
-    empty = all(_is_reasoning(item) for item in response.output)
-    return ResponseSummary(response.id or "", _usage(response.usage, response.tool_usage), empty)
+    kinds = {_kind(item) for item in response.output}
+    usage = _usage(response.usage, response.tool_usage)
+    return ResponseSummary(response.id or "", usage, kinds <= _REASONING, response.model or "", _stop(response, kinds))
 
 
-def _is_reasoning(part: Raw) -> bool:
+def _kind(part: Raw) -> str:
     try:
-        return _part_decoder.decode(part).type in _REASONING
+        return _part_decoder.decode(part).type
     except DECODE_ERRORS:
-        return False
+        return ""
+
+
+def _stop(response: _ResponsesBody, kinds: set[str]) -> StopReason | None:
+    """Return why a response ended; None if it has items of which only the general reader knows who runs them."""
+    if not kinds <= _KNOWN:
+        return None
+    if response.status == "incomplete":
+        return decode_stop(response.status, msgspec.json.decode(response.incomplete_details), calls=False).reason
+    return StopReason.END if kinds.isdisjoint(_CALLS) else StopReason.TOOL_CALLS
 
 
 def _usage(raw: Raw, tool_usage: dict[str, Any] | None) -> Usage | None:

@@ -50,6 +50,7 @@ PIECE = 8
 
 
 _NO_EVENTS: frozenset[str] = frozenset()
+NOTHING: frozenset[type[Block]] = frozenset()
 
 
 def too_long() -> UpstreamProtocolError:
@@ -155,6 +156,11 @@ class StreamDecoder:
         noted of them. Return None if such events change anything else.
         """
         return None
+
+    @property
+    def retained(self) -> frozenset[type[Block]]:
+        """The kinds of blocks of which something has arrived that no event has told yet."""
+        return NOTHING
 
     def handle(self, event: SseEvent) -> None:
         """Handle one SSE event. Raises `UpstreamError` if the protocol does not allow it."""

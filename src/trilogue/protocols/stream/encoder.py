@@ -7,11 +7,12 @@ written is known to the protocols' encoders only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum, auto
 from typing import Any, ClassVar
 
 from trilogue.errors import InternalError
+from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     BlockStart,
     BlockStop,
@@ -27,7 +28,16 @@ from trilogue.model import (
     ResponseStart,
 )
 from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import COMMENT
+from trilogue.sse import COMMENT, SseParser
+
+
+def written_events(written: bytes) -> Iterator[dict[str, Json]]:
+    """Yield the events that an upstream wrote, as JSON objects; others are skipped."""
+    parser = SseParser()
+    for event in [*parser.feed(written), *parser.close()]:
+        body = parse_object(event.data.decode("utf-8", "replace"))
+        if body is not None:
+            yield body
 
 
 class ResponsePhase(IntEnum):
@@ -115,6 +125,12 @@ class StreamEncoder:
 
     def resume(self, number: int) -> None:
         """Continue with this event number, after events that the upstream wrote. Does nothing without numbers."""
+
+    def follow(self, written: bytes) -> None:
+        """Continue a stream of which the upstream itself wrote everything that was encoded so far.
+
+        `written`: its events, except for those that only have text. Servers number blocks in their own ways.
+        """
 
     def keepalive(self) -> bytes:
         """Return bytes that keep an idle connection open and that every client of the protocol ignores."""

@@ -117,7 +117,7 @@ class RepeatedText:
                 self.form = None
         return events
 
-    def more(self, text: str) -> Event:
+    def more(self, text: str) -> Delta | ReasoningDelta:
         """Return the event that the decoder would return for this text in the known form."""
         event = self.event
         if type(event) is ReasoningDelta:

@@ -48,10 +48,10 @@ Content is encrypted and bound to its owner and id. Limits are bytes per owner a
     usage           limits and expiry
     storage         transactions
     contents        encryption
-    schema, migrate the tables
-    sqlite, postgresql, memory      the engines, each a `connection.Database`
+    schema          the tables
 """
 
+from trilogue.state.database import MemoryDatabase, PostgresqlDatabase, SqliteDatabase, database_of
 from trilogue.state.responses.interface import (
     ENDED,
     WORKER_DIED,
@@ -85,12 +85,9 @@ from trilogue.state.responses.interface import (
 )
 from trilogue.state.responses.items import output_items, to_item
 from trilogue.state.responses.jobs import JobKey
-from trilogue.state.responses.memory import MemoryDatabase
-from trilogue.state.responses.postgresql import PostgresqlDatabase
 from trilogue.state.responses.running import RunningJobs
 from trilogue.state.responses.service import StoreService
-from trilogue.state.responses.sqlite import SqliteDatabase
-from trilogue.state.responses.store import ResponseStore, database_of
+from trilogue.state.responses.store import ResponseStore
 
 __all__ = [
     "ENDED",

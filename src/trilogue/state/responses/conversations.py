@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trilogue.state.responses.connection import Row
+from trilogue.state.database import Row
 from trilogue.state.responses.contents import OVERHEAD
 from trilogue.state.responses.interface import (
     Append,

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.state.store import StoreBusy, StoreDamaged, StoreError, StoreUnavailable
+from trilogue.state.store import CommitUnsure, StoreAway, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
 
 __all__ = [
     "ENDED",
@@ -91,14 +91,6 @@ class JobEnded(StoreError):
 
 class ContentUnreadable(StoreError):
     """Content that cannot be decrypted: changed, moved from another row, or encrypted with a key that is missing."""
-
-
-class StoreAway(StoreUnavailable):
-    """A store that could not be reached. Nothing was written."""
-
-
-class CommitUnsure(StoreUnavailable):
-    """A store that was lost during a commit, so that the write may or may not have happened."""
 
 
 class StoreLimits(Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from trilogue.state.responses.connection import Row
+from trilogue.state.database import Row
 from trilogue.state.responses.interface import (
     ENDED,
     WORKER_DIED,

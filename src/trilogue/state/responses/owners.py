@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trilogue.state.database import Row
 from trilogue.state.responses import conversations, reasoning, responses
-from trilogue.state.responses.connection import Row
 from trilogue.state.responses.conversations import Conversations
 from trilogue.state.responses.interface import (
     ConversationItem,

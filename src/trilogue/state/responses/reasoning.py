@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trilogue.state.responses.connection import Row
+from trilogue.state.database import Row
 from trilogue.state.responses.interface import StoredReasoning
 from trilogue.state.responses.storage import DatabaseTransaction, StorePart, is_storable, reading, writing
 

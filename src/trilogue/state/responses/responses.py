@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from trilogue.state.responses.connection import Row
+from trilogue.state.database import Row
 from trilogue.state.responses.conversations import Conversations
 from trilogue.state.responses.interface import (
     Append,

@@ -30,6 +30,7 @@ from trilogue.state.responses.interface import (
     StoreUnavailable,
 )
 from trilogue.state.responses.store import ResponseStore
+from trilogue.state.store import StoreHealth
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -117,6 +118,13 @@ class StoreService:
         self._prune = self._loop.call_later(PRUNE_SECONDS, self._start_pruning)
         self._idle = asyncio.Event()
         self._idle.set()
+        self._failing = False
+        self._failures = 0
+
+    @property
+    def health(self) -> StoreHealth:
+        """How reading and writing goes. Writes that are being committed do not wait any more."""
+        return StoreHealth(self._failing, len(self._waiting), self._failures)
 
     async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a reading method of the store, and return or raise what it does. Raise StoreUnavailable if it is slow."""
@@ -125,13 +133,27 @@ class StoreService:
             self._check_open()
             try:
                 async with asyncio.timeout(self._timeout):
-                    return await self._loop.run_in_executor(self._reader, partial(call, *args, **kwargs))
+                    found = await self._loop.run_in_executor(self._reader, partial(call, *args, **kwargs))
             except StoreAway:
                 if self._loop.time() > until:
+                    self._note(failed=True)
                     raise
+                self._failing = True
                 await asyncio.sleep(RETRY_SECONDS)
             except TimeoutError:
+                self._note(failed=True)
                 raise StoreUnavailable(f"{self.store.name} did not respond within {self._timeout:g} s") from None
+            except StoreUnavailable:
+                self._note(failed=True)
+                raise
+            else:
+                self._failing = False
+                return found
+
+    def _note(self, *, failed: bool) -> None:
+        """Note whether the store could be used."""
+        self._failing = failed
+        self._failures += failed
 
     async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a writing method of the store; return what it does after it was committed, or raise what it does.
@@ -140,6 +162,7 @@ class StoreService:
         """
         self._check_open()
         if len(self._waiting) >= MAX_WAITING:
+            self._note(failed=True)
             raise StoreUnavailable(f"{self.store.name} is too slow: {MAX_WAITING} writes are waiting")
         future: asyncio.Future[T] = self._loop.create_future()
         self._add(_Write(partial(call, *args, **kwargs), future, self._loop.time() + self._patience))
@@ -206,6 +229,7 @@ class StoreService:
     def _expire(self, future: asyncio.Future[Any]) -> None:
         if not future.done():
             text = f"{self.store.name} did not confirm a write within {self._timeout:g} s"
+            self._note(failed=True)
             future.set_exception(CommitUnsure(text))
 
     def _written(self, group: list[_Write], outcomes: list[Any] | Exception) -> None:
@@ -231,7 +255,9 @@ class StoreService:
     def _end(self, write: _Write, outcome: object) -> bool:
         """Pass an outcome on to its caller. Return False if the write should be tried again instead."""
         if isinstance(outcome, StoreAway | StoreBusy) and self._loop.time() < write.until and not self._closed:
+            self._failing = True
             return False
+        self._note(failed=isinstance(outcome, StoreUnavailable))
         if not write.future.done():
             if isinstance(outcome, BaseException):
                 write.future.set_exception(outcome)

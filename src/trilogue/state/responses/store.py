@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
-from trilogue.state.responses.connection import Database
+from trilogue.state.database import Database
 from trilogue.state.responses.contents import Contents
 from trilogue.state.responses.conversations import Conversations
 from trilogue.state.responses.interface import (
@@ -19,12 +18,9 @@ from trilogue.state.responses.interface import (
     StoreUnavailable,
 )
 from trilogue.state.responses.jobs import Jobs
-from trilogue.state.responses.memory import MemoryDatabase
 from trilogue.state.responses.owners import Owners
-from trilogue.state.responses.postgresql import PostgresqlDatabase
 from trilogue.state.responses.reasoning import ReasoningTable
 from trilogue.state.responses.responses import Responses
-from trilogue.state.responses.sqlite import SqliteDatabase
 from trilogue.state.responses.storage import DatabaseTransaction, Storage
 from trilogue.state.responses.usage import settle
 
@@ -72,13 +68,6 @@ class ResponseStore:
     def close(self) -> None:
         """Close all connections. Later calls raise StoreUnavailable."""
         self._storage.close()
-
-
-def database_of(url: str) -> Database:
-    """Return the database of a setting: `postgresql://…`, `memory`, or the path of a file."""
-    if url.startswith(("postgresql://", "postgres://")):
-        return PostgresqlDatabase(url)
-    return MemoryDatabase() if url == "memory" else SqliteDatabase(Path(url))
 
 
 def _outcome(write: Callable[[], object]) -> Outcome:

@@ -1,0 +1,198 @@
+"""Runs a client as a child process, with the terminal to itself, and a gateway next to it.
+
+The child is in the same process group, so the terminal sends Ctrl-C to both: only the child acts on it. Its exit code
+becomes ours. Nothing but the child writes to the terminal while it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import termios
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trilogue.cli.launch_clients import LaunchClient, LaunchSetup, setup_of
+from trilogue.cli.sockets import NotStarted, listen
+from trilogue.config import AdminSettings, Config, Secret
+from trilogue.config.types import ClientKeySettings, Log
+from trilogue.embedded.gateway import EmbeddedGateway
+from trilogue.embedded.summary import Summary
+from trilogue.gateway.endpoints.app import not_http
+from trilogue.gateway.log.setup import configure_logging
+from trilogue.gateway.setup.services import Services
+from trilogue.model import Usage
+from trilogue.protocols.registry import DEFAULT
+from trilogue.routing import NoRoute
+from trilogue.serving import Listener
+from trilogue.translate.reasoning.seal import Sealer
+
+HOST = "127.0.0.1"
+DRAIN_SECONDS = 1.0
+"""how long requests may go on after the client has ended: nobody reads the responses"""
+SHELL_SIGNAL = 128
+"""what shells add to the number of the signal that ended a program"""
+_TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT)
+_SANE_SCREEN = "\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[0m"
+"""shows the cursor, and ends mouse reports, bracketed paste and colours, after a client that could not do it itself"""
+
+
+class OwnGateway(Struct, frozen=True, kw_only=True):
+    """What the gateway of one client is made from. `log`: the file that it writes its log to."""
+
+    config: Config
+    file: Path | None
+    sealer: Sealer
+    log: Path
+
+
+async def run_with_gateway(
+    own: OwnGateway, client: LaunchClient, models: Mapping[str, str], arguments: tuple[str, ...]
+) -> int:
+    """Run a client with a gateway for it alone. Return its exit code. Raises NotStarted if there is no such model."""
+    with _usable_log(own.log).open("w", encoding="utf-8") as log:
+        configure_logging(Log(level=own.config.server.log.level, format="json"), log)
+        key, sock = launch_key(own.sealer), listen(HOST, 0)
+        summary = Summary()
+        gateway = EmbeddedGateway(private_config(own.config, key), own.file, [summary], own.sealer)
+        summary.price = partial(_price, gateway.app.services)
+        listener = Listener(gateway.app, not_http)
+        gateway.forget = listener.forget
+        await listener.open(sock)
+        await gateway.start()
+        try:
+            await _check_models(gateway, models)
+            url = f"http://{HOST}:{sock.getsockname()[1]}"
+            code = await run_client(client, {"url": url, "key": key, **models}, arguments)
+        finally:
+            await listener.drain(DRAIN_SECONDS)
+            await gateway.stop(DRAIN_SECONDS)
+    click.echo(f"trilogue: {summary}" + (f"; log: {own.log}" if summary.errors else ""), err=True)
+    return code
+
+
+def launch_key(sealer: Sealer) -> str:
+    """Return the client key of launched clients: the same for every launch, so that they find what they have stored."""
+    digest = blake2b(sealer.storage_keys[0], digest_size=16, person=b"trilogue-launch").hexdigest()
+    return f"trl-launch-{digest}"
+
+
+def private_config(config: Config, key: str) -> Config:
+    """Return the configuration of a gateway that only this client can use, and that has no admin interface."""
+    only = ClientKeySettings(key=Secret(key), name="launch", mode=None)
+    return replace(config, keys=(only,), admin=AdminSettings(), server=replace(config.server, host=HOST, port=0))
+
+
+def _price(services: Services, provider: str, model: str, usage: Usage) -> int | None:
+    """Return what usage costs, in billionths of a dollar; None if that is unknown. The built-in model costs nothing."""
+    return 0 if services.providers[provider].is_demo else services.cost(provider, model, usage)
+
+
+async def _check_models(gateway: EmbeddedGateway, models: Mapping[str, str]) -> None:
+    """Raise NotStarted if a model leads nowhere: the client's own error would be harder to read."""
+    services = gateway.app.services
+    for model in dict.fromkeys(models.values()):
+        try:
+            services.routed(model, DEFAULT)
+        except NoRoute as error:
+            if await services.offered(model, DEFAULT) is None:
+                raise NotStarted(str(error)) from None
+
+
+async def run_client(client: LaunchClient, values: Mapping[str, str], arguments: tuple[str, ...]) -> int:
+    """Run a client and return its exit code."""
+    with tempfile.TemporaryDirectory(prefix="trilogue-launch-") as folder:
+        setup = setup_of(client, {**values, "dir": folder}, arguments)
+        for name, content in setup.files.items():
+            path = Path(folder) / name
+            path.touch(mode=0o600)
+            path.write_text(content, "utf-8")
+        with _restored_terminal():
+            return await _child(setup)
+
+
+async def _child(setup: LaunchSetup) -> int:
+    environ = {name: value for name, value in os.environ.items() if name not in setup.removed}
+    environ |= _direct(environ) | setup.variables
+    try:
+        process = await asyncio.create_subprocess_exec(*setup.command, env=environ)
+    except OSError as error:
+        raise NotStarted(f"cannot start {setup.command[0]}: {error.strerror}") from None
+    _handle_signals(process)
+    code = await process.wait()
+    if code < 0 and sys.stdout.isatty():
+        click.echo(_SANE_SCREEN, nl=False)
+    return code if code >= 0 else SHELL_SIGNAL - code
+
+
+def _handle_signals(process: asyncio.subprocess.Process) -> None:
+    """Pass signals on to the child, except for those that the terminal sends to both."""
+
+    def pass_on(number: int) -> None:
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    loop, sent_to_both = asyncio.get_running_loop(), _TERMINAL_SIGNALS if _in_foreground() else ()
+    for number in (*_TERMINAL_SIGNALS, signal.SIGTERM, signal.SIGHUP):
+        # A handler even where there is nothing to do: the child would inherit SIG_IGN.
+        loop.add_signal_handler(number, _ignore if number in sent_to_both else pass_on, number)
+
+
+def _direct(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return variables that keep a proxy of the environment from getting the requests to the gateway."""
+    local = f"localhost,{HOST}"
+    return {name: f"{environ[name]},{local}" if environ.get(name) else local for name in ("NO_PROXY", "no_proxy")}
+
+
+def _in_foreground() -> bool:
+    """Return whether a terminal sends Ctrl-C to this process and its child."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+@contextmanager
+def _restored_terminal() -> Iterator[None]:
+    """Give the terminal back as it was: a client that is killed leaves it without echo."""
+    try:
+        before = termios.tcgetattr(sys.stdin.fileno())
+    except (termios.error, OSError, ValueError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(termios.error, OSError):
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
+
+
+def _usable_log(path: Path) -> Path:
+    """Return the file for the log, or one that keeps nothing if it cannot be written: the client is what counts."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.touch(mode=0o600)
+    except OSError as error:
+        click.echo(f"trilogue: there is no log: cannot write {path}: {error.strerror}", err=True)
+        return Path(os.devnull)
+    return path
+
+
+def _ignore(number: int) -> None:
+    """Do nothing about a signal that the child gets as well."""

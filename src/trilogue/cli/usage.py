@@ -1,0 +1,80 @@
+"""`trilogue usage`: show what was used and what it has cost, by key, model, account and time.
+
+The command reads the ledger directly. It can be used while the gateway runs, and when it does not.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import click
+
+from trilogue.config import ConfigError, find, load
+from trilogue.embedded.usage_ledger import default_file
+from trilogue.gateway.usage.place import NOWHERE, live_folder, place_of_usage, tables_at
+from trilogue.gateway.usage.query import BY, SINCE, usage_query
+from trilogue.gateway.usage.report import encode, fields_of, usage_csv, usage_text
+from trilogue.state.ledger import COLUMNS, UsageLine, UsageQuery, read_usage
+
+
+@click.command()
+@click.option("--by", default=BY, show_default=True, help=f"Columns, separated by commas: {', '.join(COLUMNS)}.")
+@click.option("--since", default=SINCE, show_default=True, help="A time ago (24h, 7d, 4w), a date, or all.")
+@click.option("--until", help="Last day, as a date.")
+@click.option("--key", help="Only this client key.")
+@click.option("--owner", help="Only keys of this owner.")
+@click.option("--model", help="Only this model, as clients name it.")
+@click.option("--provider", help="Only this provider.")
+@click.option("--account", help="Only this account.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@click.option(
+    "--config",
+    "path",
+    metavar="FILE",
+    help="Configuration file; default: ./trilogue.yaml, then the one in the user's config folder.",
+)
+def usage(as_csv: bool, as_json: bool, path: str | None, **asked: str | None) -> None:
+    """Show what was used and what it has cost. Times are UTC.
+
+    \b
+    trilogue usage --by key,model --since 7d
+    trilogue usage --by day,account --since 2026-11-01 --until 2026-11-30
+    trilogue usage --by hour --since 24h --key laptop --csv > laptop.csv
+    """
+    if as_csv and as_json:
+        raise click.UsageError("use --csv or --json, not both")
+    query = usage_query({name: value for name, value in asked.items() if value is not None}, time.time())
+    lines = _read(path, query)
+    if as_csv:
+        click.echo(usage_csv(lines, query.by), nl=False)
+    elif as_json:
+        for line in lines:
+            click.echo(encode(fields_of(line, query.by)))
+    elif lines:
+        click.echo(usage_text(lines, query.by))
+    else:
+        click.echo("nothing was used in this time")
+
+
+def _read(path: str | None, query: UsageQuery) -> list[UsageLine]:
+    """Return the sums. Raises UsageError, and StoreError if the ledger cannot be read."""
+    config_file = find(Path(path) if path else None)
+    try:
+        config = load(config_file, os.environ, secrets=False)
+    except ConfigError as error:
+        raise click.UsageError(f"{config_file or 'the environment'} cannot be used:\n{error}") from None
+    file = default_file(config_file)
+    place = place_of_usage(config, file)
+    if place == NOWHERE:
+        raise click.UsageError("with `usage: none`, the gateway does not count usage")
+    if not place:
+        raise click.UsageError("usage.store: the secret that the configuration refers to cannot be found")
+    tables = tables_at(place)
+    try:
+        return read_usage(tables, live_folder(file), query)
+    finally:
+        if tables is not None:
+            tables.close()

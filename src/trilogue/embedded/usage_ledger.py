@@ -1,0 +1,44 @@
+"""The usage ledger, for commands: where it is, whether it can be used, and the observer that counts in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trilogue.config import Config, state_file
+from trilogue.gateway.usage.observer import UsageObserver
+from trilogue.gateway.usage.place import FILE_NAME, NOWHERE, live_folder, place_of_usage
+from trilogue.state.database import SqliteDatabase, database_of
+from trilogue.state.ledger import LedgerTables, UsageLedger
+from trilogue.state.responses import StoreAway
+from trilogue.state.store import StoreError
+
+
+def default_file(config_file: Path | None) -> Path:
+    """Return the file that is used if the configuration names no other place."""
+    return state_file(os.environ, FILE_NAME, config_file)
+
+
+def fault_of_usage(config: Config, config_file: Path | None) -> StoreError | None:
+    """Return why the place that a configuration names for usage cannot be used; None if it can be, or may come back."""
+    if config.usage.store is None or config.usage.store.reveal() == NOWHERE:
+        return None
+    database = database_of(place_of_usage(config, default_file(config_file)))
+    tables = LedgerTables(database)
+    try:
+        tables.check()
+    except StoreError as error:
+        return None if isinstance(error, StoreAway) and not isinstance(database, SqliteDatabase) else error
+    finally:
+        # Connections must not be shared with the workers, which are forked from this process.
+        tables.close()
+    return None
+
+
+def counting(config: Config, config_file: Path | None) -> UsageObserver | None:
+    """Return an observer that counts usage, or None if the configuration wants none. Call this inside the worker."""
+    file = default_file(config_file)
+    place = place_of_usage(config, file)
+    if place == NOWHERE:
+        return None
+    return UsageObserver(UsageLedger(LedgerTables(database_of(place)), live_folder(file), config.usage.days))

@@ -1,0 +1,64 @@
+"""The part of the admin interface that shows accounts and changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Reply
+from trilogue.gateway.setup.services import Services
+from trilogue.pool import Account, Pool, Pools
+from trilogue.state import steady_time
+
+Found = tuple[Pool, Account]
+
+log = structlog.get_logger("trilogue.admin")
+
+MOST_MONEY = 1_000_000_000
+CHANGES: dict[str, Callable[[Pools, Found, float], None]] = {
+    "enable": lambda pools, one, now: pools.enable(one),
+    "disable": lambda pools, one, now: pools.disable(one, now),
+    "reset": lambda pools, one, now: pools.reset(one),
+}
+
+
+def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
+    """Return the routes of accounts. Workers share the state of accounts, so each can respond alone."""
+    return (
+        AdminRoute("GET", "accounts", _list),
+        AdminRoute("POST", "accounts/{provider}/{account*}/{action}", _change),
+    )
+
+
+async def _list(call: AdminCall) -> Reply:
+    return {"accounts": list(call.services.pools.overview(steady_time()))}
+
+
+async def _change(call: AdminCall) -> Reply:
+    provider, account, action = call.ids
+    name, pools = f"{provider}/{account}", call.services.pools
+    found = pools.find(name)
+    if not found:
+        raise AdminError(404, "there is no such account", "no_such_account")
+    if action == "balance":
+        pools.set_balance(found[0], await _balance(call))
+    elif action in CHANGES:
+        CHANGES[action](pools, found[0], steady_time())
+    else:
+        raise AdminError(404, "the actions are enable, disable, reset and balance", "no_such_action")
+    call.services.sync()
+    log.info("account changed", account=name, action=action)
+    return _shown(call.services, found[0])
+
+
+def _shown(services: Services, one: Found) -> Reply:
+    names = one[0].name, one[1].name
+    return next(line for line in services.pools.overview(steady_time()) if (line["provider"], line["account"]) == names)
+
+
+async def _balance(call: AdminCall) -> float:
+    value = (await call.body()).get("balance")
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MOST_MONEY:
+        raise AdminError(400, 'the body must be {"balance": NUMBER}', "bad_balance")
+    return float(value)

@@ -1,0 +1,91 @@
+"""What the parts of the admin interface are made of: routes with handlers, what a handler gets, and what it returns.
+
+A part is a function from `AdminContext` to routes. It is called once per worker, so it is also the place to register
+questions that other workers may ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from trilogue.errors import ClientError
+from trilogue.gateway.admin.other_workers import OtherWorkers
+from trilogue.gateway.capture.worker_capture import WorkerCapture
+from trilogue.gateway.endpoints.generate import ActiveRequests
+from trilogue.gateway.endpoints.routes import match_path
+from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
+from trilogue.gateway.setup.services import Services
+from trilogue.gateway.usage.observer import UsageObserver
+from trilogue.jsontext.text import parse_request
+from trilogue.model import Json
+from trilogue.serving import HttpRequest
+
+MAX_BODY_BYTES = 64 * 1024
+
+
+class AdminError(ClientError):
+    """A mistake in a request to the admin interface. The message is safe to show."""
+
+    def __init__(self, status: int, message: str, code: str) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+
+
+class Page(NamedTuple):
+    """A response that is not just JSON: another type, headers, or a status other than 200."""
+
+    content_type: str
+    data: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    status: int = 200
+
+
+Reply = dict[str, Json] | Page
+
+
+class AdminCall(Struct, eq=False):
+    """One admitted request. `ids`: what the placeholders of its path stand for. `query`: the first value by name."""
+
+    request: HttpRequest
+    services: Services
+    ids: tuple[str, ...]
+    query: dict[str, str]
+
+    async def body(self, most: int = MAX_BODY_BYTES) -> dict[str, Json]:
+        """Return the JSON object in the body. Raises ClientError if it is none."""
+        return parse_request(await self.request.body(most))
+
+
+class AdminRoute(Struct, frozen=True):
+    """One operation. `path`: with `{…}` for an id, and `{…*}` for one or more parts of the path."""
+
+    method: str
+    path: str
+    handler: Callable[[AdminCall], Awaitable[Reply]]
+    is_open: bool = False
+    """whether it needs no key; for what holds no data"""
+
+    def match(self, parts: list[str]) -> tuple[str, ...] | None:
+        """Return the ids in a path that was split at its slashes; None if it is another path."""
+        return match_path(self.path, parts)
+
+
+class AdminContext(Struct, frozen=True):
+    """What parts are made from. `services`: returns those in use; a reload replaces them.
+
+    `metrics`: None if they are off. `running`: the requests that this worker handles now. `usage`: None if it is not
+    counted. `capture`: None in a worker that cannot capture requests.
+    """
+
+    services: Callable[[], Services]
+    workers: OtherWorkers
+    metrics: WorkerMetrics | None
+    running: ActiveRequests
+    usage: UsageObserver | None = None
+    capture: WorkerCapture | None = None
+
+
+Part = Callable[[AdminContext], tuple[AdminRoute, ...]]

@@ -1,0 +1,30 @@
+"""All parts of the admin interface, in the order in which their routes are looked at."""
+
+from __future__ import annotations
+
+from trilogue.gateway.admin import (
+    accounts,
+    captures,
+    client_keys,
+    console_pages,
+    decisions,
+    dry_run,
+    metrics_page,
+    requests,
+    routing_pages,
+    usage,
+)
+from trilogue.gateway.admin.interface import Part
+
+PARTS: tuple[Part, ...] = (
+    accounts.routes,
+    client_keys.routes,
+    requests.routes,
+    decisions.routes,
+    metrics_page.routes,
+    captures.routes,
+    routing_pages.routes,
+    dry_run.routes,
+    usage.routes,
+    console_pages.routes,
+)

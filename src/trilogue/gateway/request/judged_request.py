@@ -1,0 +1,76 @@
+"""A request that policies judge: decoded for them, and encoded again in the client's protocol if they change it.
+
+Everything after that works as if the client had sent the changed request: translation, pass-through, retries. What is
+stored and what responses echo stays what the client sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from trilogue.gateway.policies.request_policies import RequestPolicies
+from trilogue.gateway.request.call import AskedFor, Call
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.stored.compaction import ITEM_MARK, opened
+from trilogue.jsontext.text import dump, parse_request
+from trilogue.model import Ledger, Loss, Reasoning, Request, refuse_losses
+from trilogue.policies import Policy
+from trilogue.profiles import UNCHANGED
+from trilogue.protocols.codec import Target
+from trilogue.protocols.registry import CODECS
+from trilogue.translate.reasoning.seal import Sealer
+
+
+async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Policy], sealer: Sealer) -> Call | None:
+    """Return a call as it may go out, or None if a policy has stopped it. `chosen`: those that have not judged it yet.
+
+    Raises BadRequest if it is not a valid request of its protocol.
+    """
+    body = call.whole
+    large = len(body) > LARGE_BYTES
+    request = await in_thread(_decoded, call, body, sealer) if large else _decoded(call, body, sealer)
+    judged = await policies.judge(request, chosen)
+    if judged is None or judged is request:
+        return None if judged is None else call
+    wire, losses = await in_thread(_encoded, judged, call) if large else _encoded(judged, call)
+    if _moves_reasoning(request, judged):
+        losses = [*losses, Loss("policy.prefix", request.where("turns"))]
+    refuse_losses(losses, call.strict)
+    asked = call.asked or AskedFor(call.model, call.body)
+    changed = replace(call, model=judged.model, asked=asked, losses=(*call.losses, *losses))
+    if call.turn is None or call.turn.foreign_conversation:
+        changed.body = wire
+    else:
+        call.turn.changed = wire
+    return changed
+
+
+def _decoded(call: Call, body: bytes, sealer: Sealer) -> Request:
+    codec = CODECS[call.client]
+    if codec.endpoint.compaction and body.find(ITEM_MARK) >= 0:
+        # A summary that this gateway has sealed is text for the upstream, so policies must see it.
+        body = opened(body, sealer)
+    return codec.decode_request(parse_request(body))
+
+
+def _encoded(request: Request, call: Call) -> tuple[bytes, list[Loss]]:
+    ledger = Ledger()
+    target = Target(protocol=call.client, model=request.model, profile=UNCHANGED)
+    return dump(CODECS[call.client].encode_request(request, target, ledger)), ledger.losses
+
+
+def _moves_reasoning(before: Request, after: Request) -> bool:
+    """Return whether something was changed that comes before reasoning with a signature.
+
+    Anthropic binds such reasoning to what precedes it. A policy that makes the same change in every turn is fine.
+    """
+    signed = [
+        number
+        for number, turn in enumerate(before.turns)
+        if any([isinstance(block, Reasoning) and block.opaque is not None for block in turn.blocks])
+    ]
+    if not signed:
+        return False
+    return before.tools != after.tools or before.turns[: signed[-1] + 1] != after.turns[: signed[-1] + 1]

@@ -1,0 +1,159 @@
+"""Requests that pass through as they are: embeddings, images, audio, files, batches.
+
+In: a request to an endpoint that no codec knows. Out: where it may go, and what is sent. A request that names a model
+goes where the model's name leads. Others go to a provider that speaks a protocol of the same vendor; those about
+stored objects always to the same one, because a client asks for them by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from trilogue.errors import BadRequest, ClientError
+from trilogue.gateway.request.call import read_named, with_model
+from trilogue.gateway.request.context import RequestContext, watching
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.outbound import Outbound, Place
+from trilogue.gateway.request.uploads import HeldUpload
+from trilogue.gateway.setup.headers import with_query
+from trilogue.gateway.setup.provider import UpstreamProvider
+from trilogue.model import Protocol
+from trilogue.protocols.endpoint import OtherEndpoint
+from trilogue.protocols.registry import CODECS
+from trilogue.routing import NoRoute, Upstream
+from trilogue.upstream import UpstreamRequest
+
+PROVIDER_HEADER = "trilogue-provider"
+"""the header by which a client names the provider, where there are several that fit"""
+
+
+class OtherRoute(Struct, frozen=True):
+    """An endpoint that is passed through, and the protocols of the vendor that has it."""
+
+    endpoint: OtherEndpoint
+    protocols: tuple[Protocol, ...]
+
+    def protocol_for(self, provider: UpstreamProvider) -> Protocol | None:
+        """Return the protocol whose address and headers a provider is asked with; None if it speaks none of them."""
+        return next((one for one in self.protocols if one in provider.protocols), None)
+
+
+class OtherCall(Struct, frozen=True, kw_only=True):
+    """A request that can be sent. `model`: "" if it names none. `upload`: takes the place of `body`."""
+
+    route: OtherRoute
+    model: str = ""
+    body: bytes = b""
+    upload: HeldUpload | None = None
+
+
+class NoProvider(ClientError):
+    """No provider has the endpoint. The message says which would."""
+
+    status = 404
+
+    def __init__(self, route: OtherRoute, path: str, text: str = "") -> None:
+        speak = " or ".join(protocol.short for protocol in route.protocols)
+        vendor = CODECS[route.protocols[0]].endpoint.vendor
+        reason = text or "no provider here has it"
+        super().__init__(
+            f"{path[:200]} is for a provider that speaks {speak}, such as {vendor}: {reason}", code="no_provider"
+        )
+
+
+async def read_other(context: RequestContext, route: OtherRoute) -> OtherCall:
+    """Read a request: all of it if it is JSON, else only as much as it takes to find the model."""
+    request, server = context.request, context.entry.services.config.server
+    if request.declared_length == 0:
+        return OtherCall(route=route)
+    kind = request.headers.get("content-type", "")
+    if _is_json(kind):
+        body = await request.body(server.max_body_bytes)
+        if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
+            context.byte_observers.inbound_request(body)
+        named = await in_thread(read_named, body) if len(body) > LARGE_BYTES else read_named(body)
+        return OtherCall(route=route, model=named.model, body=named.body)
+    upload = HeldUpload(request, server.max_upload_bytes)
+    if not route.endpoint.objects:
+        await upload.find_model(kind, server.max_body_bytes)
+    return OtherCall(route=route, model=upload.model.name if upload.model is not None else "", upload=upload)
+
+
+def _is_json(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind in ("", "application/json") or kind.endswith("+json")
+
+
+async def find_targets(context: RequestContext, call: OtherCall) -> tuple[Upstream, ...]:
+    """Return where a request may go, in order of preference. Raises ClientError if it can go nowhere."""
+    route, path = call.route, context.entry.path
+    fitting = _fitting(context, route)
+    if not fitting:
+        raise NoProvider(route, path)
+    by_name = _by_name(context, call)
+    if route.endpoint.objects:
+        # Whatever model it names: later requests about the object name none.
+        home = fitting[0].name
+        renamed = next((target.model for target in by_name if target.provider == home), call.model)
+        return (Upstream(home, renamed),)
+    names = [provider.name for provider in fitting]
+    found = tuple(target for target in by_name if target.provider in names)
+    if found:
+        return found
+    elsewhere = [target.provider for target in by_name if target.model != call.model]
+    if elsewhere:
+        raise NoProvider(route, path, f"the model {call.model[:80]} goes to {elsewhere[0]}")
+    if call.model and len(fitting) > 1:
+        with watching(context):
+            fitting = await context.entry.services.catalog.offering(call.model, fitting) or fitting
+    listed = [provider for provider in fitting if provider.other_endpoints is not None]
+    return tuple(Upstream(provider.name, call.model) for provider in listed or fitting[:1])
+
+
+def _fitting(context: RequestContext, route: OtherRoute) -> list[UpstreamProvider]:
+    """Return the providers that may have an endpoint: those that list it first, then the vendor's own API."""
+    path, wanted = context.entry.path, context.request.headers.get(PROVIDER_HEADER, "")
+    providers: Sequence[UpstreamProvider] = list(context.entry.services.providers.values())
+    fitting = [one for one in providers if one.may_have(path) and route.protocol_for(one) is not None]
+    if wanted:
+        fitting = [one for one in fitting if one.name == wanted]
+        if not fitting:
+            raise BadRequest(f"{PROVIDER_HEADER} must name a provider that has {path[:200]}", path=PROVIDER_HEADER)
+    return sorted(fitting, key=lambda one: (one.other_endpoints is None, not one.official))
+
+
+def _by_name(context: RequestContext, call: OtherCall) -> tuple[Upstream, ...]:
+    """Return the targets that the configuration has for the model; none if it has none, or there is no model."""
+    if not call.model:
+        return ()
+    try:
+        return context.entry.services.routed(call.model, context.entry.client)
+    except NoRoute:
+        return ()
+
+
+def other_outbound(context: RequestContext, call: OtherCall, place: Place) -> Outbound:
+    """Return what is sent to an account: the client's bytes, with the model's name changed if needed."""
+    request, entry, provider = context.request, context.entry, place.provider
+    protocol = call.route.protocol_for(provider) or call.route.protocols[0]
+    body = call.body
+    if call.upload is None and place.model != call.model:
+        body = with_model(body, call.model, place.model)
+    kinds = [(name, request.headers[name]) for name in ("content-type", "accept") if name in request.headers]
+    version = provider.version(place.model, protocol)
+    return Outbound(
+        UpstreamRequest(
+            method=request.method,
+            url=with_query(provider.url(protocol, entry.path), entry.query),
+            headers=place.account.passing((*entry.forwarded, *kinds), version, protocol),
+            body=body,
+            timeouts=provider.timeouts,
+            upload=call.upload.source(place.model) if call.upload is not None else None,
+        ),
+        None,
+        [],
+        protocol,
+        adjustable=False,
+    )

@@ -1,0 +1,255 @@
+"""Pass-through of a stream that policies judge: byte for byte, until a policy changes something.
+
+Each event of the upstream is forwarded as it came once the policies have let everything in it go on. From the first
+change on, the rest of the stream is encoded: its blocks, numbers and end fit what the client has got before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from trilogue.errors import UpstreamError
+from trilogue.gateway.response.pass_through import EVENT_END, LONGEST_END, NUMBERS, UNREPORTED, PassThrough
+from trilogue.gateway.response.raw_pieces import RawPieces
+from trilogue.gateway.stored.echo import echoed_events
+from trilogue.jsontext.text import dump
+from trilogue.model import (
+    BlockStart,
+    BlockStop,
+    Delta,
+    Event,
+    Failed,
+    Finish,
+    Json,
+    Ledger,
+    Protocol,
+    Reasoning,
+    ReasoningDelta,
+    ResponseStart,
+    Sequencer,
+    ToolCall,
+    Usage,
+    events_of,
+)
+from trilogue.policies import PolicyRun
+from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.registry import CODECS
+from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
+from trilogue.protocols.stream.encoder import StreamEncoder
+from trilogue.protocols.stream.reply import Reply
+from trilogue.translate.content.usage import UsageCounter
+from trilogue.translate.judging import Unsigned
+
+
+class JudgedPassThrough(PassThrough):
+    """A stream that is forwarded unless a policy changes it. `reply`: makes what an encoder needs.
+
+    `name`: the client's name of the model, if that is not the upstream's. `echo`: what response objects must say about
+    storage, if the upstream does not know.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        reply: Callable[[], Reply],
+        run: PolicyRun,
+        unsigned: Unsigned,
+        *,
+        name: str = "",
+        echo: dict[str, Json] | None = None,
+    ) -> None:
+        super().__init__(protocol, Reply(source=protocol))
+        self._make_reply = reply
+        self._run = run
+        self._name = name
+        self._spelling: tuple[bytes, bytes] | None = None
+        self._echo = echo
+        self._ledger = Ledger()
+        self.losses = self._ledger.losses
+        run.attach(self._ledger, unsigned)
+        self._sequencer = Sequencer()
+        self._pieces = RawPieces()
+        self._edge = b""
+        """the last bytes that arrived"""
+        self._encoding: StreamEncoder | None = None
+        """writes the stream from the first change on"""
+        self._room = MOST_TEXT
+        self._characters = 0
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what may go on now: whole events of the upstream, or encoded ones."""
+        if self.done:
+            return b""
+        form = self._repeated.form
+        text = form.take(data) if form is not None else ""
+        if not text:
+            self.moved = False
+            return b"".join([self._take(part) for part in self._parts(data)])
+        self.moved = True
+        event = self._repeated.more(text)
+        if self._encoding is None and self._pieces.idle and event.index == self._sequencer.direct:
+            return self._pass_text(data, event)
+        return self._add(data, [event])
+
+    def whole(self, body: dict[str, Json]) -> bytes:
+        """Return a whole response as a stream, for an upstream that was asked for a stream and did not send one."""
+        events = list(events_of(CODECS[self._protocol].decode_response(body)))
+        self.moved = True
+        self._encoding = self._new_encoder()
+        return self.release(self._run.feed(events))
+
+    def close(self) -> bytes:
+        """Return the rest at the end of the upstream's stream, or an error if the response was not complete."""
+        if self.done:
+            return b""
+        ended = self._decoder.done
+        events = self._decoder.close()
+        tail = b"".join(self._tail)
+        self._tail = []
+        return self._add(tail if ended else self._completed(tail), events)
+
+    def fail(self, error: UpstreamError) -> bytes:
+        """Return the client's form of an error of the connection. What policies hold is dropped."""
+        if self.finish is not None or self.failed is not None:
+            return b""
+        self._run.close()
+        return self._edited(self._encode([*self._pieces.rest(), Failed(failure_of(error, self._protocol))]))
+
+    def keepalive(self) -> bytes:
+        """Return a ping if the protocol has one and the response has begun, else a comment."""
+        return super().keepalive() if self._encoding is None else self._encoding.keepalive()
+
+    def release(self, events: list[Event]) -> bytes:
+        """Return the bytes for events that the policies let go on."""
+        if self._encoding is not None or self._run.changed:
+            return self._edited(self._encode([*self._pieces.rest(), *events]))
+        out = self._pieces.release(events)
+        last = events[-1] if events else None
+        if not self._is_unforwardable(last):
+            self._note(events)
+            return self._edited(out)
+        if type(last) is Finish:
+            # What is left over was never judged: choices that only Chat has.
+            self._ledger.add("choices.dropped", "choices")
+        return self._edited(out + self._encode(self._pieces.rest()))
+
+    def _is_unforwardable(self, last: Event | None) -> bool:
+        """Return whether the end of the response cannot be the upstream's own."""
+        if type(last) is Failed and last.failure.kind in UNREPORTED:
+            return True
+        return type(last) in (Finish, Failed) and self._pieces.stuck
+
+    def _parts(self, data: bytes) -> list[bytes]:
+        """Return bytes in parts of which each ends with an event, except for the last one."""
+        # The blank line behind an event may have begun in earlier bytes.
+        before = len(self._edge)
+        joined = self._edge + data
+        ends = [mark.end() - before for mark in EVENT_END.finditer(joined) if mark.end() > before]
+        self._edge = joined[1 - LONGEST_END :]
+        return [part for start, end in pairwise([0, *ends, len(data)]) if (part := data[start:end])]
+
+    def _take(self, part: bytes) -> bytes:
+        """Take bytes that end with an event, or inside of one."""
+        if self.done:
+            return b""
+        events = self._repeated.feed(part)
+        self._tail.append(part)
+        self.moved = self.moved or bool(events)
+        if not events and not self._decoder.parser.is_between:
+            return b""
+        raw = b"".join(self._tail)
+        self._tail = []
+        return self._add(raw, events)
+
+    def _pass_text(self, raw: bytes, event: Delta | ReasoningDelta) -> bytes:
+        """Return an event that only has more text of the open block, or what takes its place."""
+        self._count(len(event.text))
+        if self._room < 0:
+            return self.fail(too_long())
+        given: list[Event] = [event]
+        out = self._run.feed(given)
+        if (out is given or out == given) and not self._run.changed:
+            self._pieces.pass_text(raw, event)
+            return raw if self._spelling is None else self._edited(raw)
+        self._pieces.add(raw, given, shapes=False, retained=False)
+        return self.release(out)
+
+    def _add(self, raw: bytes, events: list[Event]) -> bytes:
+        """Add bytes of the upstream with their events, and return what may go on now."""
+        for event in events:
+            if isinstance(event, Delta | ReasoningDelta):
+                self._count(len(event.text))
+            elif isinstance(event, ResponseStart):
+                self._begin(event)
+        if self._room < 0:
+            return self.fail(too_long())
+        sequenced = self._sequencer.feed(events)
+        if self._encoding is None:
+            kinds = self._decoder.retained
+            # Arguments that a decoder keeps back must not be sent twice.
+            retained = self._sequencer.waits or ToolCall in kinds or self._run.wants(kinds)
+            shapes = not events or any([isinstance(event, BlockStart | BlockStop) for event in events])
+            self._pieces.add(raw, sequenced, shapes=shapes, retained=retained)
+        return self.release(self._run.feed(sequenced))
+
+    def _begin(self, event: ResponseStart) -> None:
+        self.response_id, self.start = event.id, event
+        if self._name and event.model and event.model != self._name:
+            self._spelling = dump(event.model), dump(self._name)
+
+    def _count(self, characters: int) -> None:
+        self._characters += characters
+        self._room -= characters + PIECE
+
+    def _encode(self, events: list[Event]) -> bytes:
+        """Return events as bytes that continue what the client has got."""
+        if self._encoding is None:
+            self._encoding = self._new_encoder()
+            self._encoding.encode(self._pieces.sent())
+            self._encoding.follow(b"".join(self._pieces.shapes))
+            numbers = NUMBERS.findall(self._pieces.numbered)
+            if numbers:
+                self._encoding.resume(int(numbers[-1]) + 1)
+        last = events[-1] if events else None
+        if type(last) is Finish and last.usage is None and self._run.stopped is not None:
+            events[-1] = replace(last, usage=self._estimated())
+        try:
+            out = self._encoding.encode(events)
+        except UpstreamError as error:
+            events = [Failed(failure_of(error, self._protocol))]
+            out = self._encoding.encode(events)
+        self._note(events)
+        self.done = self.finish is not None or self.failed is not None
+        return out
+
+    def _estimated(self) -> Usage:
+        """Return the usage of a response that a policy has stopped before its upstream reported any."""
+        counter = UsageCounter(self._make_reply(), self._protocol)
+        counter.note([] if self.start is None else [self.start])
+        counter.characters = self._characters
+        return counter.complete(None)
+
+    def _new_encoder(self) -> StreamEncoder:
+        return CODECS[self._protocol].encoder(self._make_reply())
+
+    def _note(self, events: list[Event]) -> None:
+        """Note what the client gets."""
+        for event in events:
+            if type(event) is BlockStart:
+                self.started = True
+                self.has_content = self.has_content or type(event.block) is not Reasoning
+            elif type(event) is Finish:
+                self.finish, self.started = event, True
+            elif type(event) is Failed:
+                self.failed = event
+
+    def _edited(self, out: bytes) -> bytes:
+        """Return bytes with the client's name of the model, and with what response objects say about storage."""
+        if self._spelling is not None:
+            theirs, ours = self._spelling
+            for key in (b'"model":', b'"model": '):
+                out = out.replace(key + theirs, key + ours)
+        return out if self._echo is None else echoed_events(out, self._echo)

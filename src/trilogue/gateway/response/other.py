@@ -1,0 +1,159 @@
+"""Attempts of requests that pass through as they are, and their responses: bytes as they arrive, and the usage in them.
+
+A response is committed with its first bytes. Until then, another account may be tried, unless more of an upload was
+sent than is held.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from functools import lru_cache
+
+from trilogue.errors import UpstreamError
+from trilogue.gateway.request.failures import for_client
+from trilogue.gateway.request.other import OtherCall, other_outbound
+from trilogue.gateway.request.outbound import Place
+from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
+from trilogue.gateway.response.attempt_loop import AttemptLoop
+from trilogue.gateway.response.headers import kept_headers
+from trilogue.model import Usage
+from trilogue.pool import Attempt
+from trilogue.protocols.endpoint import OtherEndpoint
+from trilogue.protocols.failure.convert import failure_of
+from trilogue.serving import Headers
+from trilogue.state import STEADY_OFFSET, steady_time
+from trilogue.upstream import UpstreamResponse
+
+_PASSED = frozenset(
+    {
+        "content-type",
+        "content-disposition",
+        "content-language",
+        "content-range",
+        "accept-ranges",
+        "etag",
+        "last-modified",
+    }
+)
+"""headers that describe the body; the others are for the gateway"""
+_STREAM = "text/event-stream"
+_TAIL_BYTES = 16 * 1024
+"""how much of the end of a response is searched for usage, which comes after everything else"""
+_USAGE = re.compile(r'(?<!\\)"usage"\s*:\s*(?=\{)')
+_decode = json.JSONDecoder().raw_decode
+
+
+class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
+    """The attempts of a request that passes through."""
+
+    call: OtherCall
+    public_url: str
+    """the address of the gateway as the client knows it"""
+
+    async def make(self, planned: Attempt) -> RelayResult:
+        """Send the request to one account and its response to the client. Raises UpstreamError if it fails."""
+        provider, account = self.begin(planned)
+        place = Place(provider, account, planned.model)
+        outbound = other_outbound(self.context, self.call, place)
+        self.context.record.upstream = planned.protocol = outbound.protocol.short
+        attempt = self.attempt = UpstreamAttempt(planned, place, outbound)
+        await attempt.send(self.limits, False, self.context.byte_observers)
+        planned.first_byte = time.monotonic() + STEADY_OFFSET - self.plan.decision.at
+        try:
+            await attempt.check()
+            return await self._relay(attempt)
+        finally:
+            if not attempt.response.complete:
+                await attempt.response.aclose()
+
+    async def may_retry(self, error: UpstreamError) -> bool:
+        """Report a failed attempt. Return whether another one may follow."""
+        spent = self.call.upload is not None and not self.call.upload.replayable
+        may_retry = self.plan.failed(steady_time(), error, committed=spent or self.context.responder.started)
+        self.notify_ended(failure_of(error))
+        return may_retry
+
+    async def _relay(self, attempt: UpstreamAttempt) -> RelayResult:
+        """Send the response to the client. Raises UpstreamError as long as nothing was sent."""
+        response, responder, endpoint = attempt.response, self.context.responder, self.call.route.endpoint
+        kind = _content_type(response)
+        if endpoint.links and kind.startswith("application/json"):
+            limit = self.services.limits.max_body_bytes
+            body = with_links(await response.read(limit), endpoint, self.public_url)
+            responder.reply(response.status, _headers(response), body)
+            return RelayResult()
+        data = await response.chunk()
+        self._note_start(streamed=kind.startswith(_STREAM))
+        responder.start(response.status, _headers(response))
+        tail = b""
+        try:
+            while data:
+                if endpoint.usage is not None:
+                    tail = (tail + data)[-_TAIL_BYTES:]
+                await responder.write(data)
+                data = await response.chunk()
+        except UpstreamError as error:
+            # The response is left without its end, so the client can see that it is not complete.
+            failure = attempt.redactor.failure(failure_of(error))
+            self.context.record.mark_failed(for_client(failure, self.context.record))
+            return RelayResult(failure=failure)
+        usage = self.context.record.usage = read_usage(tail, endpoint)
+        settle = self.services.observers.request_settled
+        if settle is not None:
+            settle(self.context.record)
+        responder.end()
+        return RelayResult(usage=usage)
+
+    def _note_start(self, *, streamed: bool) -> None:
+        record = self.context.record
+        record.stream = streamed
+        if streamed:
+            record.content_at = time.monotonic()
+        if self.services.observers.response_began is not None:
+            self.services.observers.response_began(record)
+
+
+def read_usage(tail: bytes, endpoint: OtherEndpoint) -> Usage | None:
+    """Return the usage that the end of a response reports: in JSON, or in the last event of a stream that has it."""
+    if endpoint.usage is None or tail.find(b'"usage"') < 0:
+        return None
+    text = tail.decode("utf-8", "replace")
+    for found in reversed(list(_USAGE.finditer(text))):
+        try:
+            return endpoint.usage(_decode(text, found.end())[0])
+        except ValueError:
+            continue
+    return None
+
+
+def _content_type(response: UpstreamResponse) -> str:
+    return dict(response.headers).get("content-type", "").lower()
+
+
+def _headers(response: UpstreamResponse) -> Headers:
+    """Return the upstream's headers that the client gets."""
+    passed = [
+        (name.encode("latin-1"), value.encode("latin-1", "replace"))
+        for name, value in response.headers
+        if name in _PASSED
+    ]
+    if _content_type(response).startswith(_STREAM):
+        # nginx would collect events and send them together.
+        passed.append((b"x-accel-buffering", b"no"))
+    return [*passed, *kept_headers(response)]
+
+
+def with_links(body: bytes, endpoint: OtherEndpoint, public_url: str) -> bytes:
+    """Return a JSON body in which links to the upstream lead to the gateway. Every other byte stays.
+
+    A client would follow such a link with its key for the gateway, which the upstream must not get.
+    """
+    return _link(endpoint).sub(rb"\1" + f"{public_url}/v1".encode() + rb"\2", body)
+
+
+@lru_cache
+def _link(endpoint: OtherEndpoint) -> re.Pattern[bytes]:
+    names, path = "|".join(map(re.escape, endpoint.links)).encode(), re.escape(endpoint.path).encode()
+    return re.compile(rb'("(?:%b)"\s*:\s*")https?://[^"\\]*?(%b/)' % (names, path))

@@ -1,0 +1,102 @@
+"""Client keys that are made at run time: read from their store when it changes, and given to the key ring in use.
+
+A worker asks the store several times a second for a number that grows with every change. If the store is away, the keys
+that were read last go on working, and no other key starts to. A file that nobody has made yet is not made here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from trilogue.config import StateSettings
+from trilogue.keys import ManagedKey
+from trilogue.state.database import database_of
+from trilogue.state.keys import KeyStore
+from trilogue.state.store import StoreError
+
+log = structlog.get_logger("trilogue.keys")
+
+FILE_NAME = "keys.db"
+_POSTGRESQL = ("postgresql://", "postgres://")
+
+
+def place_of_keys(settings: StateSettings, file: Path) -> str:
+    """Return where a configuration keeps client keys, as `database_of` takes it. `file`: the default."""
+    where = settings.store.reveal() if settings.store is not None else ""
+    return where if where.startswith(_POSTGRESQL) else str(file)
+
+
+class ManagedKeys:
+    """The keys of one worker. `file`: where they are kept unless the configuration has a PostgreSQL database."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._where = ""
+        self._store: KeyStore | None = None
+        self._revision = -1
+        self._task: asyncio.Task[None] | None = None
+        self._warned = False
+        self.keys: tuple[ManagedKey, ...] = ()
+        self.on_change: Callable[[], None] = _ignore
+        """called in the event loop when keys have changed"""
+
+    def take(self, settings: StateSettings) -> None:
+        """Use the store of this configuration, and read its keys. This may block, as every start and reload does."""
+        where = place_of_keys(settings, self._file)
+        if where != self._where:
+            self._where, self._store, self._revision = where, None, -1
+            try:
+                self._read()
+            except StoreError as error:
+                self._warn(error)
+
+    @property
+    def store(self) -> KeyStore:
+        """The store, which is made if there is none."""
+        if self._store is None:
+            self._store = KeyStore(database_of(self._where))
+        return self._store
+
+    def look(self) -> None:
+        """Start to look for changes, unless that is going on."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        try:
+            if await asyncio.to_thread(self._read):
+                self.on_change()
+            self._warned = False
+        except StoreError as error:
+            self._warn(error)
+
+    def _read(self) -> bool:
+        """Read all keys if one has changed. Return whether one has."""
+        if self._store is None and not self._where.startswith(_POSTGRESQL) and not Path(self._where).exists():
+            return False
+        revision = self.store.revision()
+        if revision == self._revision:
+            return False
+        self.keys = tuple(self.store.all())
+        self._revision = revision
+        return True
+
+    def _warn(self, error: StoreError) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("client keys cannot be read; those that are known go on working", reason=str(error))
+
+    async def aclose(self) -> None:
+        """Close the store."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._store is not None:
+            await asyncio.to_thread(self._store.close)
+
+
+def _ignore() -> None:
+    """Do nothing about a change."""

@@ -1,0 +1,97 @@
+"""The policies of a configuration, and which of them apply to a request.
+
+In this order: those of the server, of the client key, of the route, and of the model. A policy that several lists name
+applies once, at its first place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from trilogue.config import Config
+from trilogue.config.policies import lists_policies, make_policy
+from trilogue.errors import ClientError
+from trilogue.gateway.policies.driver import HookThreads
+from trilogue.model import Protocol
+from trilogue.policies import Policy
+from trilogue.routing import NoRoute, Router, Upstream
+from trilogue.routing.patterns import compile_match
+
+MAX_CHOSEN = 1000
+
+
+class UnknownPolicy(ClientError):
+    """A key that was made at run time names a policy that is not in the configuration."""
+
+    status = 403
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'this key has the policy "{name}", which is not configured', code="unknown_policy")
+
+
+class ChosenPolicies(Struct, frozen=True):
+    """The policies for a request, in order, and the name of its route."""
+
+    policies: tuple[Policy, ...] = ()
+    route: str = ""
+
+
+class PolicyTable:
+    """The policies of one configuration. Raises `PolicyError` if one cannot be made."""
+
+    def __init__(self, config: Config, router: Router) -> None:
+        self._policies = {name: make_policy(definition) for name, definition in config.policies.items()}
+        self._server = config.server.policies
+        self._routes = config.routes
+        self._models = [(compile_match(pattern), names) for pattern, names in config.model_policies.items()]
+        self._router = router
+        self._chosen: dict[tuple[object, ...], ChosenPolicies] = {}
+        self.threads = HookThreads()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all policies."""
+        return tuple(self._policies)
+
+    def of(self, own: Sequence[str], model: str, client: Protocol, targets: Sequence[Upstream]) -> ChosenPolicies:
+        """Return the policies for a request. `own`: those of its key. Raises UnknownPolicy."""
+        known = (*own, None, model, client, *targets)
+        chosen = self._chosen.get(known)
+        if chosen is None:
+            if len(self._chosen) >= MAX_CHOSEN:
+                self._chosen.clear()
+            chosen = self._chosen[known] = self._choose(own, model, client, targets)
+        return chosen
+
+    def _choose(self, own: Sequence[str], model: str, client: Protocol, targets: Sequence[Upstream]) -> ChosenPolicies:
+        try:
+            number = self._router.resolve(model, client).route
+        except NoRoute:
+            number = None
+        route = None if number is None else self._routes[number]
+        names = [*self._server, *own, *(route.policies if route is not None else ()), *self._for(model, targets)]
+        return ChosenPolicies(self._named(dict.fromkeys(names)), "" if route is None else route.match)
+
+    def _for(self, model: str, targets: Sequence[Upstream]) -> Iterable[str]:
+        """Yield the policies of a model, by the name that the client knows and by those of its upstreams."""
+        # A client must not get around a policy by another name of the same model.
+        models = {model, *(target.model for target in targets)}
+        models |= {f"{target.provider}/{target.model}" for target in targets}
+        for pattern, names in self._models:
+            if any(pattern.fullmatch(one) for one in models):
+                yield from names
+
+    def _named(self, names: Iterable[str]) -> tuple[Policy, ...]:
+        found = []
+        for name in names:
+            if name not in self._policies:
+                raise UnknownPolicy(name)
+            found.append(self._policies[name])
+        return tuple(found)
+
+
+def policy_table(config: Config, router: Router) -> PolicyTable | None:
+    """Return the policies of a configuration, or None if it has none."""
+    return PolicyTable(config, router) if lists_policies(config) else None

@@ -1,0 +1,39 @@
+"""Rate limits and budgets of client keys, owners, models and routes: settings, counts and decisions. No I/O, no clock.
+
+`admit` decides on a request and counts it, `settle` corrects the counts when it has ended. Both work on rows of a
+`LimitTable`, which may be shared by processes.
+"""
+
+from trilogue.limits.decide import (
+    BILLION,
+    Estimate,
+    Refused,
+    Remaining,
+    Subject,
+    Warned,
+    admit,
+    settle,
+    spent,
+)
+from trilogue.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits
+from trilogue.limits.table import LazyTable, LimitsFull, LimitTable, MemoryTable
+
+__all__ = [
+    "BILLION",
+    "NO_BUDGET",
+    "NO_LIMITS",
+    "BudgetSettings",
+    "Estimate",
+    "LazyTable",
+    "LimitTable",
+    "LimitsFull",
+    "MemoryTable",
+    "RateLimits",
+    "Refused",
+    "Remaining",
+    "Subject",
+    "Warned",
+    "admit",
+    "settle",
+    "spent",
+]

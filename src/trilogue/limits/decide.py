@@ -1,0 +1,190 @@
+"""Decides whether a request may go on, by the limits and budgets of all its subjects, and settles it when it has ended.
+
+Pure: the rows come from a table that the caller has locked, and the time is an argument. A request is counted for all
+of its subjects or for none. Tokens and money are estimated before the request is sent, and corrected at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from trilogue.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits
+from trilogue.limits.slots import (
+    COUNTED,
+    DAY,
+    ELSEWHERE,
+    OWN,
+    PERIODS,
+    RESERVED,
+    RUNNING,
+    RUNNING_ELSEWHERE,
+    SPENT,
+    SPENT_ELSEWHERE,
+    WARNED,
+    Row,
+    budget,
+    period_end,
+    window,
+)
+
+BILLION = 1_000_000_000
+WARN_SHARE = 0.8
+CONCURRENCY_RETRY = 1.0
+"""seconds: when a running request ends is not known"""
+
+
+class Subject(Struct, frozen=True):
+    """Who or what a request counts for: `kind` is key, owner, model or route."""
+
+    kind: str
+    name: str
+    limits: RateLimits = NO_LIMITS
+    budget: BudgetSettings = NO_BUDGET
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class Estimate(NamedTuple):
+    """What a request will take at most. `cost`: in billionths of a dollar; None if the price is unknown."""
+
+    tokens: int
+    cost: int | None
+
+
+class Refused(NamedTuple):
+    """Why a request may not go on. `retry_after`: seconds; None if waiting does not help.
+
+    `limit`: the setting that is exhausted. `reason`: `rate`, `budget`, or `price` if the price is unknown.
+    """
+
+    subject: Subject
+    limit: str
+    reason: Literal["rate", "budget", "price"]
+    retry_after: float | None
+
+
+class Remaining(NamedTuple):
+    """What is left of a limit after this request, for the client's headers. `reset`: seconds until it is full again."""
+
+    what: str
+    limit: int
+    remaining: int
+    reset: float
+
+
+class Warned(NamedTuple):
+    """A budget of which most is spent, noticed for the first time in its period. Amounts are in dollars."""
+
+    subject: Subject
+    period: str
+    spent: float
+    limit: float
+
+
+Subjects = Sequence[tuple[Subject, Row]]
+
+
+def admit(now: float, subjects: Subjects, estimate: Estimate) -> Refused | list[Remaining]:
+    """Count a request for all of its subjects, and return what they have left; or count nothing and say why."""
+    for subject, row in subjects:
+        refused = _refusal(now, subject, row, estimate)
+        if refused is not None:
+            return refused
+    remaining = [one for subject, row in subjects for one in _count(now, subject, row, estimate)]
+    tightest: dict[str, Remaining] = {}
+    for one in remaining:
+        known = tightest.get(one.what)
+        if known is None or one.remaining * known.limit < known.remaining * one.limit:
+            tightest[one.what] = one
+    return list(tightest.values())
+
+
+def settle(now: float, subjects: Subjects, estimate: Estimate, used: Estimate) -> list[Warned]:
+    """Replace the estimate of a request that has ended by what it took; return the budgets that are nearly spent."""
+    warned = []
+    for subject, row in subjects:
+        row[RUNNING] = max(0, row[RUNNING] - 1)
+        for position, counted in enumerate(COUNTED):
+            if counted.what == "tokens" and getattr(subject.limits, counted.limit) is not None:
+                at = window(row, position, now)
+                # The window may be a later one than that of the estimate: then only what is over it is counted.
+                row[at + OWN] = max(0, row[at + OWN] + used.tokens - estimate.tokens)
+        for position, limit in _budgets(subject):
+            at = budget(row, position, now)
+            row[at + RESERVED] = max(0, row[at + RESERVED] - (estimate.cost or 0))
+            row[at + SPENT] += used.cost or 0
+            total = row[at + SPENT] + row[at + SPENT_ELSEWHERE]
+            if not row[at + WARNED] and total >= WARN_SHARE * limit:
+                row[at + WARNED] = 1
+                warned.append(Warned(subject, PERIODS[position].name, total / BILLION, limit / BILLION))
+    return warned
+
+
+def spent(now: float, subject: Subject, row: Row) -> dict[str, tuple[float, float]]:
+    """Return what was spent and what may be spent in each period that has a budget, in dollars."""
+    found = {}
+    for position, limit in _budgets(subject):
+        at = budget(row, position, now)
+        found[PERIODS[position].name] = ((row[at + SPENT] + row[at + SPENT_ELSEWHERE]) / BILLION, limit / BILLION)
+    return found
+
+
+def _refusal(now: float, subject: Subject, row: Row, estimate: Estimate) -> Refused | None:
+    most = subject.limits.concurrency
+    if most is not None and row[RUNNING] + row[RUNNING_ELSEWHERE] >= most:
+        return Refused(subject, "concurrency", "rate", CONCURRENCY_RETRY)
+    for position, counted in enumerate(COUNTED):
+        limit = getattr(subject.limits, counted.limit)
+        if limit is None:
+            continue
+        at = window(row, position, now)
+        wanted = 1 if counted.what == "requests" else estimate.tokens
+        # A request larger than the whole limit may use a window of its own, or it could never be sent.
+        before = row[at + OWN] + row[at + ELSEWHERE]
+        if before + wanted > limit and (before or counted.what == "requests"):
+            return Refused(subject, counted.limit, "rate", _until_next(now, counted.seconds))
+    return _budget_refusal(now, subject, row, estimate)
+
+
+def _budget_refusal(now: float, subject: Subject, row: Row, estimate: Estimate) -> Refused | None:
+    for position, limit in _budgets(subject):
+        name = PERIODS[position].name
+        if estimate.cost is None:
+            if subject.budget.unknown_prices == "refuse":
+                return Refused(subject, name, "price", None)
+            continue
+        at = budget(row, position, now)
+        if row[at + SPENT] + row[at + SPENT_ELSEWHERE] + row[at + RESERVED] + estimate.cost > limit:
+            end = period_end(name, now)
+            return Refused(subject, name, "budget", None if end is None else max(1.0, end - now))
+    return None
+
+
+def _count(now: float, subject: Subject, row: Row, estimate: Estimate) -> Iterable[Remaining]:
+    row[RUNNING] += 1
+    for position, _ in _budgets(subject):
+        row[budget(row, position, now) + RESERVED] += estimate.cost or 0
+    for position, counted in enumerate(COUNTED):
+        limit = getattr(subject.limits, counted.limit)
+        if limit is None:
+            continue
+        at = window(row, position, now)
+        row[at + OWN] += 1 if counted.what == "requests" else estimate.tokens
+        left = max(0, limit - row[at + OWN] - row[at + ELSEWHERE])
+        yield Remaining(counted.what, limit, left, _until_next(now, counted.seconds))
+
+
+def _budgets(subject: Subject) -> Iterable[tuple[int, int]]:
+    """Return the position and the amount of each budget that a subject has."""
+    for position, period in enumerate(PERIODS):
+        amount = getattr(subject.budget, period.name)
+        if amount is not None:
+            yield position, round(amount * BILLION)
+
+
+def _until_next(now: float, seconds: int) -> float:
+    return min(float(DAY), seconds - now % seconds)

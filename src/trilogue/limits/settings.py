@@ -1,0 +1,48 @@
+"""The settings of limits and budgets, which client keys, owners and routes have alike."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Count = Annotated[int, Meta(ge=1, le=1_000_000_000_000)]
+Amount = Annotated[float, Meta(ge=0, le=1_000_000_000)]
+
+
+class RateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Upper limits for requests, tokens and concurrent requests. Windows begin at full minutes, hours and days, UTC."""
+
+    concurrency: Count | None = None
+    """requests that run at the same time"""
+    requests_per_minute: Count | None = None
+    """requests per minute"""
+    requests_per_hour: Count | None = None
+    """requests per hour"""
+    requests_per_day: Count | None = None
+    """requests per day"""
+    tokens_per_minute: Count | None = None
+    """input and output tokens per minute, estimated before sending and corrected by the reported usage"""
+    tokens_per_hour: Count | None = None
+    """the same per hour"""
+    tokens_per_day: Count | None = None
+    """the same per day"""
+
+
+class BudgetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Money that may be spent, in US dollars, by calendar periods in UTC. Weeks begin on Monday."""
+
+    day: Amount | None = None
+    """per day"""
+    week: Amount | None = None
+    """per week"""
+    month: Amount | None = None
+    """per month"""
+    total: Amount | None = None
+    """in all"""
+    unknown_prices: Literal["refuse", "allow"] = "refuse"
+    """what to do with requests to models whose price is unknown; allowed ones are not counted"""
+
+
+NO_LIMITS = RateLimits()
+NO_BUDGET = BudgetSettings()

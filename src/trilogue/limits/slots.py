@@ -1,0 +1,118 @@
+"""The counts of one subject, such as a client key, as a row of whole numbers, and what each number means.
+
+A row is all that a table of counts stores for a subject, so that several processes can share it as plain memory. Money
+is in billionths of a dollar. `…_elsewhere` is what other machines have counted; a single machine leaves it at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+_MONDAY = 3
+"""the first day since the epoch was a Thursday"""
+
+
+class Counted(NamedTuple):
+    """A kind of count in windows of fixed length. `limit`: the name of the field in `RateLimits`."""
+
+    limit: str
+    what: str
+    seconds: int
+
+
+COUNTED = (
+    Counted("requests_per_minute", "requests", MINUTE),
+    Counted("requests_per_hour", "requests", HOUR),
+    Counted("requests_per_day", "requests", DAY),
+    Counted("tokens_per_minute", "tokens", MINUTE),
+    Counted("tokens_per_hour", "tokens", HOUR),
+    Counted("tokens_per_day", "tokens", DAY),
+)
+"""in the order of a row"""
+
+
+def _month(now: float) -> int:
+    moment = datetime.fromtimestamp(now, UTC)
+    return moment.year * 12 + moment.month - 1
+
+
+class Period(NamedTuple):
+    """A period of a budget. `number`: tells which one a time is in."""
+
+    name: str
+    number: Callable[[float], int]
+
+
+PERIODS = (
+    Period("day", lambda now: int(now) // DAY),
+    Period("week", lambda now: (int(now) // DAY + _MONDAY) // 7),
+    Period("month", _month),
+    Period("total", lambda now: 0),
+)
+"""in the order of a row"""
+
+
+def period_start(name: str, now: float) -> float:
+    """Return when the current period began, in seconds since the epoch; 0 for `total`."""
+    moment = datetime.fromtimestamp(now, UTC)
+    midnight = int(now) // DAY * DAY
+    starts = {
+        "day": midnight,
+        "week": midnight - moment.weekday() * DAY,
+        "month": midnight - (moment.day - 1) * DAY,
+        "total": 0,
+    }
+    return float(starts[name])
+
+
+def period_end(name: str, now: float) -> float | None:
+    """Return when the current period ends; None for `total`."""
+    if name == "total":
+        return None
+    start = period_start(name, now)
+    if name != "month":
+        return start + (DAY if name == "day" else 7 * DAY)
+    # A month and a day later is in the next month, whatever the lengths of months.
+    return period_start("month", start + 32 * DAY)
+
+
+# A row: running, running_elsewhere; then window, own, elsewhere for each of COUNTED; then number, spent, reserved,
+# elsewhere, warned for each of PERIODS.
+RUNNING, RUNNING_ELSEWHERE = 0, 1
+_WINDOWS = 2
+_WINDOW_CELLS = 3
+_BUDGETS = _WINDOWS + _WINDOW_CELLS * len(COUNTED)
+_BUDGET_CELLS = 5
+ROW = _BUDGETS + _BUDGET_CELLS * len(PERIODS)
+"""the numbers of a row"""
+OWN, ELSEWHERE = 1, 2
+SPENT, RESERVED, SPENT_ELSEWHERE, WARNED = 1, 2, 3, 4
+
+Row = list[int]
+
+
+def window(row: Row, position: int, now: float) -> int:
+    """Return where the count at a position of `COUNTED` begins in a row, after a new window has begun if it has."""
+    at, number = _WINDOWS + _WINDOW_CELLS * position, int(now) // COUNTED[position].seconds
+    if row[at] < number:
+        row[at : at + _WINDOW_CELLS] = (number, 0, 0)
+    return at
+
+
+def budget_at(position: int) -> int:
+    """Return where the budget at a position of `PERIODS` begins in a row."""
+    return _BUDGETS + _BUDGET_CELLS * position
+
+
+def budget(row: Row, position: int, now: float) -> int:
+    """Return where the budget at a position of `PERIODS` begins in a row, after a new period has begun if it has.
+
+    What is reserved stays: its requests still run, and are settled in the new period.
+    """
+    at, number = budget_at(position), PERIODS[position].number(now)
+    if row[at] < number:
+        row[at], row[at + SPENT], row[at + SPENT_ELSEWHERE], row[at + WARNED] = number, 0, 0, 0
+    return at

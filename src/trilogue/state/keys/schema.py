@@ -1,0 +1,24 @@
+"""The tables of client keys and of the audit log, as numbered migrations.
+
+`trl_key_revision` has one row, whose number grows with every change, so that gateways learn cheaply that there is one.
+"""
+
+from __future__ import annotations
+
+from trilogue.state.database.migrate import Migration, Schema
+
+_KEYS = (
+    """CREATE TABLE trl_key (
+        id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, options TEXT NOT NULL, digests TEXT NOT NULL,
+        shown TEXT NOT NULL, created {real} NOT NULL, expires {real}, revoked {real},
+        stop_streams INTEGER NOT NULL DEFAULT 0
+    )""",
+    "CREATE TABLE trl_key_revision (id INTEGER PRIMARY KEY, number BIGINT NOT NULL)",
+    "INSERT INTO trl_key_revision (id, number) VALUES (1, 0)",
+    """CREATE TABLE trl_audit (
+        seq {serial}, made {real} NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL, subject TEXT NOT NULL,
+        before TEXT NOT NULL, after TEXT NOT NULL
+    )""",
+)
+
+SCHEMA = Schema(versions="trl_key_migration", migrations=(Migration(1, _KEYS),))

@@ -1,0 +1,177 @@
+"""A table of limits in a file that all workers of a machine map into their memory.
+
+The file survives workers and restarts; after a power failure it may lack the last seconds. All access is under one lock
+of the file, which the system releases when a process dies. Each worker has a seat: a lock that it holds for life, and a
+copy of what it has added to running requests and reservations. Whoever finds a seat without its worker takes that back:
+running requests have ended, and reserved money counts as spent, because the upstream may have charged for it.
+
+Layout, in 64-bit numbers after a header: for each slot the digest of its subject (2 numbers) and its row; then for each
+seat the running requests and reservations of each slot. The file is sparse: unused seats and slots take no space.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+
+from trilogue.limits.slots import PERIODS, RESERVED, ROW, RUNNING, SPENT, Row, budget_at
+from trilogue.limits.table import LimitsFull, LimitTable
+from trilogue.posix import fcntl
+from trilogue.state.store import StoreUnavailable
+
+FILE_NAME = "limits.dat"
+MAGIC = b"trilimit"
+VERSION = 1
+SLOTS = 65_536
+SEATS = 257
+"""one more than the most workers"""
+_NUMBER = 8
+_SEAT_MARKS = 64
+"""one byte for each seat: whether its worker has held anything"""
+_HEADER = 512
+_DIGEST = 2 * _NUMBER
+_ROW_BYTES = _DIGEST + ROW * _NUMBER
+HELD = (RUNNING, *(budget_at(position) + RESERVED for position in range(len(PERIODS))))
+"""the cells of a row that end with a process"""
+_HELD_BYTES = len(HELD) * _NUMBER
+_row = struct.Struct(f"<{ROW}q")
+_held = struct.Struct(f"<{len(HELD)}q")
+_header = struct.Struct("<8sIIII")
+_LOCK_BYTE = 0
+_SEAT_BYTES = 1
+"""where the locks of the seats begin; locks are on bytes of the header and need no content"""
+
+
+class SharedTable(LimitTable):
+    """The table in a file. Made inside the worker process, after the fork. Raises StoreUnavailable."""
+
+    def __init__(self, path: Path, slots: int = SLOTS) -> None:
+        self._slots = slots
+        self._places: dict[str, int] = {}
+        """the slots of subjects that this process has used"""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            size = _HEADER + slots * _ROW_BYTES + SEATS * slots * _HELD_BYTES
+            with self._locked():
+                if os.fstat(self._file).st_size != size or os.pread(self._file, _header.size, 0) != self._head():
+                    os.ftruncate(self._file, 0)  # another version, or damaged
+                    os.ftruncate(self._file, size)
+                    os.pwrite(self._file, self._head(), 0)
+            self._memory = mmap.mmap(self._file, size)
+        except (OSError, ValueError) as error:
+            raise StoreUnavailable(f"cannot use {path}: {getattr(error, 'strerror', None) or error}") from None
+        self._seat = self._take_seat()
+
+    @contextmanager
+    def rows(self, names: Sequence[str]) -> Iterator[list[Row]]:
+        """Return the rows of subjects, to change until the block ends."""
+        with self._locked():
+            places = [self._place(name) for name in names]
+            before = [_row.unpack_from(self._memory, self._row_at(place)) for place in places]
+            rows = [list(row) for row in before]
+            yield rows
+            for place, old, row in zip(places, before, rows, strict=True):
+                _row.pack_into(self._memory, self._row_at(place), *row)
+                self._hold(place, [row[cell] - old[cell] for cell in HELD])
+
+    def close(self) -> None:
+        """Leave the seat and unmap the file."""
+        with suppress(OSError, ValueError):
+            with self._locked():
+                self._empty(self._seat)
+            self._memory.close()
+            os.close(self._file)
+
+    def reclaim(self) -> int:
+        """Take back what dead workers held; return how many there were. Call it now and then."""
+        found = 0
+        with self._locked():
+            for seat in range(SEATS):
+                if seat != self._seat and self._lock_seat(seat):
+                    found += self._empty(seat)
+                    fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _SEAT_BYTES + seat)
+        return found
+
+    def _head(self) -> bytes:
+        return _header.pack(MAGIC, VERSION, self._slots, ROW, SEATS)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, _LOCK_BYTE)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _LOCK_BYTE)
+
+    def _lock_seat(self, seat: int) -> bool:
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _SEAT_BYTES + seat)
+        except OSError:
+            return False
+        return True
+
+    def _take_seat(self) -> int:
+        with self._locked():
+            for seat in range(SEATS):
+                if self._lock_seat(seat):
+                    self._empty(seat)
+                    return seat
+        raise StoreUnavailable("all seats of the table of limits are taken")
+
+    def _row_at(self, place: int) -> int:
+        return _HEADER + place * _ROW_BYTES + _DIGEST
+
+    def _held_at(self, seat: int, place: int) -> int:
+        return _HEADER + self._slots * _ROW_BYTES + (seat * self._slots + place) * _HELD_BYTES
+
+    def _place(self, name: str) -> int:
+        """Return the slot of a subject: the first one from its digest on that is its own or free."""
+        known = self._places.get(name)
+        if known is not None:
+            return known
+        digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
+        start = int.from_bytes(digest[:4], "little")
+        for step in range(self._slots):
+            place = (start + step) % self._slots
+            at = _HEADER + place * _ROW_BYTES
+            found = self._memory[at : at + _DIGEST]
+            if found == bytes(_DIGEST):
+                self._memory[at : at + _DIGEST] = digest
+            elif found != digest:
+                continue
+            self._places[name] = place
+            return place
+        raise LimitsFull
+
+    def _hold(self, place: int, added: list[int]) -> None:
+        """Note what this process has added to a row, for the case that it dies."""
+        if any(added):
+            self._memory[_SEAT_MARKS + self._seat] = 1
+            at = self._held_at(self._seat, place)
+            held = _held.unpack_from(self._memory, at)
+            _held.pack_into(self._memory, at, *[one + more for one, more in zip(held, added, strict=True)])
+
+    def _empty(self, seat: int) -> int:
+        """Take back what the worker of a seat held. Return 1 if it held anything."""
+        if not self._memory[_SEAT_MARKS + seat]:
+            return 0
+        start, length = self._held_at(seat, 0), self._slots * _HELD_BYTES
+        content = self._memory[start : start + length]
+        for place in range(self._slots):
+            held = _held.unpack_from(content, place * _HELD_BYTES)
+            if any(held):
+                row = list(_row.unpack_from(self._memory, self._row_at(place)))
+                for cell, amount in zip(HELD, held, strict=True):
+                    row[cell] = max(0, row[cell] - amount)
+                    if cell != RUNNING:
+                        row[cell - RESERVED + SPENT] += max(0, amount)
+                _row.pack_into(self._memory, self._row_at(place), *row)
+        self._memory[start : start + length] = bytes(length)
+        self._memory[_SEAT_MARKS + seat] = 0
+        return 1

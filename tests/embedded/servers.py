@@ -1,0 +1,75 @@
+"""ASGI servers in threads: uvicorn and hypercorn, each with an application and a free port."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import hypercorn.asyncio
+import hypercorn.config
+import uvicorn
+
+Serving = Callable[[Any, socket.socket, threading.Event], None]
+
+
+def _uvicorn(app: Any, sock: socket.socket, stop: threading.Event) -> None:
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
+
+    async def serve() -> None:
+        watching = asyncio.create_task(_until(stop))
+        watching.add_done_callback(lambda _: setattr(server, "should_exit", True))
+        await server.serve(sockets=[sock])
+
+    asyncio.run(serve())
+
+
+def _hypercorn(app: Any, sock: socket.socket, stop: threading.Event) -> None:
+    config = hypercorn.config.Config()
+    config.bind = [f"fd://{os.dup(sock.fileno())}"]
+    config.loglevel = "ERROR"
+    asyncio.run(hypercorn.asyncio.serve(app, config, shutdown_trigger=lambda: _until(stop)))
+
+
+async def _until(stop: threading.Event) -> None:
+    while not stop.is_set():
+        await asyncio.sleep(0.02)
+
+
+SERVERS: dict[str, Serving] = {"uvicorn": _uvicorn, "hypercorn": _hypercorn}
+
+
+@contextmanager
+def serving(name: str, app: Any) -> Iterator[str]:
+    """An application under a server. Returns its address."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        stop = threading.Event()
+        thread = threading.Thread(target=SERVERS[name], args=(app, sock, stop), daemon=True)
+        thread.start()
+        host, port = sock.getsockname()
+        _wait_for(host, port)
+        try:
+            yield f"http://{host}:{port}"
+        finally:
+            stop.set()
+            thread.join(10)
+
+
+def _wait_for(host: str, port: int) -> None:
+    """Wait until the server responds: the socket accepts connections before that."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            with socket.create_connection((host, port), timeout=5) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+                if client.recv(100):
+                    return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)

@@ -1,0 +1,89 @@
+"""Policies for tests, which a gateway loads from this file: some work, some misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from trilogue.model import Block, Request, Text
+from trilogue.policies import PASS, Context, Drop, Policy, StopWith, call_of
+
+
+class Slow(Policy):
+    """Takes its time for every call, and then lets it pass."""
+
+    calls = True
+
+    async def on_block(self, block: Block, context: Context) -> object:
+        await asyncio.sleep(0.6)
+        return PASS
+
+
+class Blocking(Policy):
+    """Does the same in a thread."""
+
+    calls = True
+    blocking = True
+
+    def on_block(self, block: Block, context: Context) -> object:
+        time.sleep(0.3)
+        return Drop(reason="blocked")
+
+
+class Hanging(Policy):
+    """Never decides, and ignores that it is cancelled."""
+
+    calls = True
+
+    async def on_block(self, block: Block, context: Context) -> object:
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                continue
+
+
+class Raising(Policy):
+    """Raises an exception whose message has the arguments of the call."""
+
+    calls = True
+
+    def on_block(self, block: Block, context: Context) -> object:
+        call = call_of(block)
+        raise RuntimeError(call.text if call else "")
+
+
+class Leaving(Policy):
+    """Tries to end the process."""
+
+    calls = True
+
+    async def on_block(self, block: Block, context: Context) -> object:
+        raise SystemExit(3)
+
+
+class Flooding(Policy):
+    """Returns far too much."""
+
+    calls = True
+
+    def on_block(self, block: Block, context: Context) -> object:
+        return StopWith("x" * 2_000_000)
+
+
+class Nonsense(Policy):
+    """Returns something that is no verdict."""
+
+    calls = True
+
+    def on_block(self, block: Block, context: Context) -> object:
+        return {"verdict": "maybe"}
+
+
+class NoWeather(Policy):
+    """Refuses requests about the weather."""
+
+    def on_request(self, request: Request, context: Context) -> object:
+        texts = [block.text for turn in request.turns for block in turn.blocks if isinstance(block, Text)]
+        text = " ".join(texts)
+        return StopWith("No weather here.", reason="weather") if "weather" in text else PASS

@@ -1,0 +1,91 @@
+"""The store of client keys, on SQLite and PostgreSQL: texts are shown once, and every change is in the audit log."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.state.responses.postgres import Server
+from trilogue.keys import KeyOptions, KeyStatus, key_digest, parse_time
+from trilogue.limits import RateLimits
+from trilogue.state.database import database_of
+from trilogue.state.keys import KeyExists, KeyStore, NoSuchKey
+
+OPTIONS = KeyOptions(owner="team-a", tags=("ci",), models=("gpt-*",), limits=RateLimits(requests_per_minute=5))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyStore]:
+    if request.param == "sqlite":
+        where = str(tmp_path / "keys.db")
+    else:
+        server: Server = request.getfixturevalue("postgres")
+        where = server.new_database()
+    with closing(KeyStore(database_of(where))) as made:
+        yield made
+
+
+def test_a_key_lives_and_ends(store: KeyStore) -> None:
+    before = store.revision()
+    made, text = store.create("alice", OPTIONS, None, "admin")
+    assert text.startswith("sk-trl-")
+    assert store.find("alice") == store.find(made.id) == made
+    assert made.valid_digests(made.created) == [key_digest(text)]
+    with pytest.raises(KeyExists):
+        store.create("alice", OPTIONS, None, "admin")
+    rotated, second = store.rotate("alice", 60.0, "admin")
+    assert set(rotated.valid_digests(made.created)) == {key_digest(text), key_digest(second)}
+    assert rotated.valid_digests(made.created + 120) == [key_digest(second)]
+    revoked = store.revoke("alice", "admin", stop_streams=True)
+    assert (revoked.status(made.created), revoked.valid_digests(0.0), revoked.stops_streams) == (
+        KeyStatus.REVOKED,
+        [],
+        True,
+    )
+    assert store.revision() == before + 3
+    entries = store.audit.latest(10)
+    assert [entry.what for entry in entries] == ["revoke key", "rotate key", "create key"]
+    assert not any(text in repr(entry) or key_digest(text) in repr(entry) for entry in entries)
+    with pytest.raises(NoSuchKey):
+        store.revoke("bob", "admin")
+
+
+def test_keys_expire(store: KeyStore) -> None:
+    made, _ = store.create("guest", KeyOptions(), 2_000_000_000.0, "admin")
+    assert made.status(1_999_999_999.0) is KeyStatus.ACTIVE
+    assert made.status(2_000_000_000.0) is KeyStatus.EXPIRED
+    assert made.next_change(0.0) == 2_000_000_000.0
+    changed = store.change("guest", OPTIONS, None, "admin")
+    assert (changed.options, changed.expires) == (OPTIONS, None)
+
+
+def test_no_text_of_a_key_is_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "keys.db"
+    with closing(KeyStore(database_of(str(path)))) as store:
+        _, text = store.create("alice", OPTIONS, None, "admin")
+    assert path.stat().st_mode & 0o777 == 0o600
+    with closing(sqlite3.connect(path)) as raw:
+        assert text not in "\n".join(raw.iterdump())
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("30d", 30 * 86_400.0),
+        ("12h", 43_200.0),
+        ("2026-01-01", 1_767_225_600.0),
+        ("2026-01-01T01:00+01:00", 1_767_225_600.0),
+    ],
+)
+def test_times(text: str, found: float) -> None:
+    assert parse_time(text, 0.0) == found
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5", "2026-13-01"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        parse_time(text, 0.0)
