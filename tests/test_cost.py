@@ -287,7 +287,7 @@ def request_of(client: Protocol, *, stream: bool = False) -> bytes:
 @pytest.mark.parametrize("pair", PER_PLAIN_REQUEST, ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
 def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]) -> None:
     """This is the whole gateway without sockets: parser, keys, routes, accounts, translation and records."""
-    check(_plain(tmp_path, pair), PER_PLAIN_REQUEST[pair])
+    check(_least(lambda: _plain(tmp_path, pair)), PER_PLAIN_REQUEST[pair])
 
 
 TIMES = 3
