@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -157,11 +158,13 @@ def test_bad_input_gives_one_line_and_exit_code_2(arguments: list[str], stdin: b
         ["collect", "--protocol", "chat", str(STREAM)],
     ],
 )
-def test_full_disk_gives_one_line(arguments: list[str]) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_full_disk_gives_one_line(arguments: list[str], unbuffered: str) -> None:
     """There is never a traceback, and the exit code is never 0."""
     with FULL.open("wb") as full:
         command = [sys.executable, "-m", "trilogue", *arguments]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        environ = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(command, env=environ, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == b"trilogue: cannot write: No space left on device"
     assert b"Traceback" not in done.stderr
@@ -229,3 +232,18 @@ def test_help_describes_the_commands(command: list[str]) -> None:
     assert b"Usage: trilogue" in done.stdout
     if command in (["convert"], ["lint"]):
         assert b"trilogue " + command[0].encode() + b" --" in done.stdout
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("command", ["losses", "--version"], ids=["long", "short"])
+def test_a_reader_that_has_read_enough_gets_no_complaint(command: str, unbuffered: str) -> None:
+    """As with `trilogue losses | head -1`."""
+    shell = f"{sys.executable} -m trilogue {command}"
+    environ = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["/bin/sh", "-c", shell], env=environ, stdout=pipe, stderr=pipe) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        run.stdout.close()
+        assert run.stderr.read() == b""
+    assert run.returncode == 1

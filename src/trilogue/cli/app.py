@@ -6,6 +6,7 @@ Subcommands are imported when they are used, so that `trilogue convert` does not
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from importlib import import_module
 from keyword import iskeyword
@@ -94,7 +95,7 @@ def app() -> None:
 def main() -> None:
     """Run the `trilogue` command and exit. Errors of ours become one line on stderr."""
     try:
-        app.main(prog_name="trilogue", standalone_mode=False)
+        _run()
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -104,11 +105,28 @@ def main() -> None:
         click.echo(f"trilogue: {error}", err=True)
         sys.exit(BAD_INPUT)
     except BrokenPipeError:
-        # The reader of the pipe has closed it. Close stderr too, or Python reports a second error when it exits.
-        sys.stderr.close()
-        sys.exit(0)
+        # The reader of the pipe has closed it. This is how click exits if it notices that first.
+        _discard_output()
+        sys.exit(1)
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
+        _discard_output()
         click.echo(f"trilogue: cannot write: {error.strerror}", err=True)
         sys.exit(BAD_INPUT)
+
+
+def _run() -> None:
+    """Run the command, and write all of its output: what is left in a buffer may not fit on the disk."""
+    try:
+        app.main(prog_name="trilogue", standalone_mode=False)
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+def _discard_output() -> None:
+    """Drop what could not be written. Otherwise Python tries once more when it exits, and reports a second error."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
