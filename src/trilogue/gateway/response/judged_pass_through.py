@@ -192,6 +192,7 @@ class JudgedPassThrough(PassThrough):
             # Arguments that a decoder keeps back must not be sent twice.
             retained = self._sequencer.waits or ToolCall in kinds or self._run.wants(kinds)
             shapes = not events or any([isinstance(event, BlockStart | BlockStop) for event in events])
+            shapes = shapes or self._decoder.finishing
             self._pieces.add(raw, sequenced, shapes=shapes, retained=retained)
         return self.release(self._run.feed(sequenced))
 

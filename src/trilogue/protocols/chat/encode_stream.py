@@ -83,6 +83,9 @@ class ChatStreamEncoder(StreamEncoder):
         self._content = 0
         self._texts = 0
         self._calls = 0
+        self._index = 0
+        """the index of the next call"""
+        self._is_indexed = True
         self._refused = False
         self._citations: list[Citation] = []
         self._annotations: list[Json] = []
@@ -91,21 +94,27 @@ class ChatStreamEncoder(StreamEncoder):
         self._reasoning_field = "reasoning_content"
         self._call_names = ("", "")
         self._follows = False
+        self._is_finished = False
+        """whether the upstream has written the finish reason itself"""
 
     def follow(self, written: bytes) -> None:
-        deltas = [_delta_of(event) for event in written_events(written)]
+        choices = _first_choice(written)
+        deltas = [delta for choice in choices if isinstance(delta := choice.get("delta"), dict)]
         calls = [call for delta in deltas for call in entries(delta.get("tool_calls"))]
         indices = [call["index"] for call in calls if type(call.get("index")) is int]
-        self._calls = max([self._calls, *[index + 1 for index in indices]])
+        # Clients count the calls by their indices. Servers that send none are understood by the order alone.
+        self._index = max(indices) + 1 if indices else 0
+        self._is_indexed = bool(indices) or not calls
         fields = [name for delta in deltas for name in REASONING_TEXTS if delta.get(name)]
         self._reasoning_field = fields[-1] if fields else self._reasoning_field
         if type(self._block) is Reasoning:
             self._flow_reasoning()
-        elif type(self._block) is ToolCall and indices:
-            self._flow_call(indices[-1], *self._call_names)
+        elif type(self._block) is ToolCall:
+            self._flow_call(indices[-1] if indices else 0, *self._call_names)
         # The client has them.
         self._annotations = []
         self._follows = True
+        self._is_finished = any([choice.get("finish_reason") for choice in choices])
 
     @cached_property
     def _reasoning(self) -> ReasoningWriter:
@@ -186,8 +195,9 @@ class ChatStreamEncoder(StreamEncoder):
         if not self._native and (self._extras or event.extras):
             extras_known = {**self._extras, **(event.extras or {})}
             moderation = openai_moderation.for_chat(extras_known.get("moderation"), self.reply)
-        finish = dump({"choices": [choice], **tier, **extras})
-        self.out.append(self._base + b"," + finish[1:-1] + self._end)
+        if not self._is_finished:
+            finish = dump({"choices": [choice], **tier, **extras})
+            self.out.append(self._base + b"," + finish[1:-1] + self._end)
         if moderation is not None:
             self.out.append(self._base + b',"choices":[],"moderation":' + dump(moderation) + self._end)
         if self._include_usage and event.usage is not None:
@@ -265,11 +275,13 @@ class ChatStreamEncoder(StreamEncoder):
 
     def _begin_call(self, block: ToolCall) -> None:
         # Free text is sent as such to clients that declared a free-text tool, else as a function with one string.
-        index = self._calls
+        index = self._index
+        self._index += 1
         self._calls += 1
         custom = block.kind is CallKind.CUSTOM and (self._native or takes_custom(block.name, self.reply))
         key, field = ("custom", "input") if custom else ("function", "arguments")
-        head = {"index": index, "id": call_id_of(block, self.reply), "type": key}
+        head = {"index": index} if self._is_indexed else {}
+        head |= {"id": call_id_of(block, self.reply), "type": key}
         body = {"name": block.name, field: ""}
         opening: dict[str, Json] = {**head, key: body}
         if self._native and block.extras:
@@ -284,7 +296,8 @@ class ChatStreamEncoder(StreamEncoder):
         self._whole(block.arguments)
 
     def _flow_call(self, index: int, key: str, field: str) -> None:
-        before = b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, key.encode(), field.encode())
+        place = b'"index":%d,' % index if self._is_indexed else b""
+        before = b'{"tool_calls":[{%b"%b":{"%b":' % (place, key.encode(), field.encode())
         self._flow(before, b"}}]}")
 
     def _end_call(self, event: BlockStop) -> None:
@@ -323,11 +336,10 @@ _END: dict[type[Block | None], Callable[[ChatStreamEncoder, BlockStop], None]] =
 }
 
 
-def _delta_of(chunk: dict[str, Json]) -> dict[str, Json]:
-    """Return the delta in a chunk of an upstream; empty if there is none."""
-    choices = entries(chunk.get("choices"))
-    delta = choices[0].get("delta") if choices else None
-    return delta if isinstance(delta, dict) else {}
+def _first_choice(written: bytes) -> list[dict[str, Json]]:
+    """Return what the chunks of an upstream say about the choice that comes first."""
+    choices = [choice for chunk in written_events(written) for choice in entries(chunk.get("choices"))]
+    return [choice for choice in choices if (choice.get("index") or 0) == (choices[0].get("index") or 0)]
 
 
 def _quote_inner(text: str) -> bytes:

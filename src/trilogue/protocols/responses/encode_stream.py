@@ -87,9 +87,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         elif item is not None:
             item.follow(events)
         self._indices = max([self._indices, *[event["output_index"] + 1 for event in events]])
-        # Clients compare the items at the end with those that they have got.
-        done = {one.get("id"): one for event in events if (one := done_item(event)) is not None}
-        self._output = [done.get(one.get("id"), one) for one in self._output]
+        self._output = _as_written(self._output, events)
 
     def whole(self, response: Response) -> dict[str, Json]:
         """Return a whole response: what the terminal event of its stream would contain."""
@@ -327,6 +325,18 @@ class ResponsesStreamEncoder(StreamEncoder):
             self.reply.ledger.add("refusal.category", "stop_details.explanation")
             return None
         return Refusal(text=stop.explanation)
+
+
+def _as_written(output: list[Json], events: list[dict[str, Json]]) -> list[Json]:
+    """Return items as an upstream has written them, in its order.
+
+    Clients compare the items at the end with those that they have got. Items that overlap are done in another order.
+    """
+    done = {event["output_index"]: item for event in events if (item := done_item(event)) is not None}
+    if len(done) == len(output):
+        return [done[index] for index in sorted(done)]
+    by_id = {item.get("id"): item for item in done.values()}
+    return [by_id.get(item.get("id"), item) for item in output]
 
 
 def _open_hosted(encoder: ResponsesStreamEncoder, block: HostedCall) -> OutputItem:

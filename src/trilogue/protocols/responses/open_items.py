@@ -48,6 +48,7 @@ _CLOSED = -1
 _HOSTED: frozenset[type[Block]] = frozenset({HostedCall, HostedResult})
 _NATIVE: frozenset[type[Block]] = frozenset({Native})
 _TEXTS: frozenset[type[Block]] = frozenset({Text, Refusal})
+_CALLS: frozenset[type[Block]] = frozenset({ToolCall})
 _PART = {"type", "text", "refusal", "annotations", "logprobs", BREAKPOINT}
 
 
@@ -315,6 +316,11 @@ class OpenCallItem(OpenItem):
 
     def __post_init__(self) -> None:
         self._start(self.item)
+
+    @property
+    def retained(self) -> frozenset[type[Block]]:
+        """A call, until its name is known."""
+        return NOTHING if self.done or self._call is not None else _CALLS
 
     def add_arguments(self, text: str) -> Part:
         """Add to the arguments, and return the part that they are."""
