@@ -130,14 +130,16 @@ def _late_names(events: list[Any], rng: Random) -> list[Any]:
 
 def _whole_calls(events: list[Any], rng: Random) -> list[Any]:
     """Send each call in one chunk, as xAI, Groq and Cerebras do."""
-    first: dict[Any, Body] = {}
+    last: Body = {}
     kept = []
     for event in events:
         calls = _calls([event])
-        fresh = [call for call in calls if first.setdefault(call.get("index"), call) is call]
         for call in calls:
-            if call not in fresh:
-                first[call.get("index")]["function"]["arguments"] += call["function"]["arguments"]
+            if call.get("id") and call["id"] != last.get("id"):
+                last = call
+            else:
+                last["function"]["arguments"] += call["function"]["arguments"]
+        fresh = any([call is last for call in calls])
         if calls and not fresh and not event["choices"][0].get("finish_reason"):
             continue
         if calls and not fresh:

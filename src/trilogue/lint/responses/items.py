@@ -123,7 +123,7 @@ class Items:
             report.add("D12", "output_item.added without an output_index of its own")
             return
         path = f"output[{number}]"
-        report.check(number == len(self.by_index), "D13", f"{path} is not the next index")
+        report.check(number == max(self.by_index, default=-1) + 1, "D13", f"{path} is not the next index")
         is_alone = all(item.done is not None for item in self.by_index.values())
         report.check(is_alone, "D14", f"{path} is added before the item before it is done")
         kind = added.get("type")
