@@ -189,8 +189,9 @@ class JudgedPassThrough(PassThrough):
         sequenced = self._sequencer.feed(events)
         if self._encoding is None:
             kinds = self._decoder.retained
-            # Arguments that a decoder keeps back must not be sent twice.
-            retained = self._sequencer.waits or ToolCall in kinds or self._run.wants(kinds)
+            # What a decoder keeps back of calls and messages must not be sent twice.
+            kept = ToolCall in kinds or self._decoder.announces
+            retained = kept or self._sequencer.waits or self._run.wants(kinds)
             shapes = not events or any([isinstance(event, BlockStart | BlockStop) for event in events])
             shapes = shapes or self._decoder.finishing
             self._pieces.add(raw, sequenced, shapes=shapes, retained=retained)

@@ -58,6 +58,8 @@ _ROLE = b'{"role":"assistant","content":"","refusal":null}'
 _GOES_ON = b',"finish_reason":null}]'
 """the end of a choice that is not finished"""
 _DONE = b"data: [DONE]\n\n"
+_DETAIL_VALUES = ("data", "signature")
+"""what only the provider can read in details of reasoning"""
 _NOT_WRITTEN = frozenset({"id", "created", "model", "system_fingerprint", "choices", "usage", "service_tier"})
 """extras that are not written at the end: what every chunk has, what one choice cannot have, and odd names of tiers"""
 
@@ -94,6 +96,10 @@ class ChatStreamEncoder(StreamEncoder):
         self._reasoning_field = "reasoning_content"
         self._call_names = ("", "")
         self._follows = False
+        self._is_followed = False
+        """whether the upstream has written the beginning of the block that is open"""
+        self._written_details: list[dict[str, Json]] = []
+        """the details of reasoning without text that the upstream has written itself"""
         self._is_finished = False
         """whether the upstream has written the finish reason itself"""
 
@@ -114,6 +120,8 @@ class ChatStreamEncoder(StreamEncoder):
         # The client has them.
         self._annotations = []
         self._follows = True
+        self._written_details = [entry for delta in deltas for entry in entries(delta.get("reasoning_details"))]
+        self._is_followed = self._block is not None
         self._is_finished = any([choice.get("finish_reason") for choice in choices])
 
     @cached_property
@@ -181,6 +189,7 @@ class ChatStreamEncoder(StreamEncoder):
         if type(self._block) in _END:
             _END[type(self._block)](self, event)
         self._block = None
+        self._is_followed = False
 
     def on_finish(self, event: Finish) -> None:
         if self._annotations:
@@ -270,8 +279,15 @@ class ChatStreamEncoder(StreamEncoder):
                 self._whole(self._reasoning.block(event.block))
             opaque = opaque or event.block.opaque
         details = self._reasoning.details(opaque)
+        if self._is_followed:
+            details = [entry for entry in map(_without_text, details) if self._is_unwritten(entry)]
         if details:
             self._write({"reasoning_details": details})
+
+    def _is_unwritten(self, entry: dict[str, Json]) -> bool:
+        """Return whether details of reasoning have a value that the upstream has not written itself."""
+        values = [(name, value) for name in _DETAIL_VALUES if (value := entry.get(name))]
+        return any([all([one.get(name) != value for one in self._written_details]) for name, value in values])
 
     def _begin_call(self, block: ToolCall) -> None:
         # Free text is sent as such to clients that declared a free-text tool, else as a function with one string.
@@ -334,6 +350,11 @@ _END: dict[type[Block | None], Callable[[ChatStreamEncoder, BlockStop], None]] =
     Reasoning: ChatStreamEncoder._end_reasoning,
     ToolCall: ChatStreamEncoder._end_call,
 }
+
+
+def _without_text(details: dict[str, Json]) -> dict[str, Json]:
+    """Return details of reasoning without the text, which the client has got already."""
+    return {name: value for name, value in details.items() if name not in ("text", "summary")}
 
 
 def _first_choice(written: bytes) -> list[dict[str, Json]]:

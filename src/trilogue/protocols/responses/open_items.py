@@ -145,7 +145,12 @@ class OpenMessage(OpenItem):
     @property
     def retained(self) -> frozenset[type[Block]]:
         """A text, until the first part has begun."""
-        return NOTHING if self.done or self._parts else _TEXTS
+        return _TEXTS if self.is_bare else NOTHING
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether no part has begun."""
+        return not self.done and not self._parts
 
     def add_part(self, index: int, value: dict[str, Json]) -> None:
         """Open a part that the server announces: a refusal or a text."""

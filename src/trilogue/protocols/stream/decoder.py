@@ -163,6 +163,11 @@ class StreamDecoder:
         return NOTHING
 
     @property
+    def announces(self) -> bool:
+        """Whether the upstream has begun something that begins a block only with its first content."""
+        return False
+
+    @property
     def finishing(self) -> bool:
         """Whether the upstream has said why the response ends, although it has not ended."""
         return False
