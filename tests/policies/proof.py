@@ -119,16 +119,18 @@ def faults(trial: Trial, rng: Random) -> list[str]:
         found += _faults_of_client(trial, stream.out, stream.response)
     # A whole response of Chat has one text and one reasoning, so some streams have no whole form.
     if codec(trial.source).decode_response(collect_stream(trial.data, protocol=trial.source)).blocks == response.blocks:
-        found += _faults_of_whole(trial, stream, run)
+        found += _faults_of_whole(trial, before, stream, run)
     return sorted(set(found))
 
 
-def _faults_of_whole(trial: Trial, stream: Relayed | Passed, run: PolicyRun) -> list[str]:
-    """Return what does not hold for the same response if it is not streamed."""
+def _faults_of_whole(trial: Trial, streamed: bytes, stream: Relayed | Passed, run: PolicyRun) -> list[str]:
+    """Return what does not hold for the same response if it is not streamed. `streamed`: without policies."""
     response, whole_run, problems = trial.whole(POLICIES[trial.policies]())
-    _, _, before = trial.whole(())
+    unjudged, _, before = trial.whole(())
     found = [] if decisions(whole_run) == decisions(run) else ["whole: decisions differ"]
-    if meaning(response) != meaning(stream.response) or response.stop.reason is not stream.response.stop.reason:
+    # Arguments that are cut off have no place in a whole response of Messages.
+    same = meaning(unjudged) == meaning(collected(trial.client, streamed))
+    if same and said(response) != said(stream.response):
         found.append("whole: result differs")
     return [*found, *[f"whole: {problem}" for problem in problems if problem not in before]]
 
@@ -140,9 +142,7 @@ def _faults_of_failure(trial: Trial, rng: Random) -> list[str]:
     return [] if same else ["decisions depend on the cut"]
 
 
-def _faults_of_result(
-    stream: Relayed | Passed, expected: Response, run: PolicyRun, kept: list[int]
-) -> list[str]:
+def _faults_of_result(stream: Relayed | Passed, expected: Response, run: PolicyRun, kept: list[int]) -> list[str]:
     """Return what is wrong with the client's stream. `kept`: what the translation alone keeps of the summary."""
     found = []
     if decisions(stream.run) != decisions(run):
@@ -162,6 +162,11 @@ def _faults_of_result(
 def _figures(response: Response) -> Any:
     usage = response.usage
     return usage and (usage.input, usage.output)
+
+
+def said(response: Response) -> Any:
+    """Return what a response says, and why it ended."""
+    return meaning(response), response.stop.reason
 
 
 def meaning(response: Response) -> Any:

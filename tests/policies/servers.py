@@ -36,14 +36,15 @@ _CALLS = (
 )
 
 
-def generated(protocol: Protocol, seed: object) -> bytes:
-    """Return a random stream of a random server."""
+def generated(protocol: Protocol, seed: object, *, saying: str = "") -> bytes:
+    """Return a random stream of a random server. `saying`: what each of its blocks says, instead of random words."""
     rng = Random(f"{protocol.short} {seed}")
     blocks, stop = draw(protocol, rng)
-    blocks = [_triggering(block, rng) for block in blocks]
+    blocks = [_saying(block, saying, rng) if saying else _triggering(block, rng) for block in blocks]
     habits = draw_habits(rng)
     chosen = rng.sample(list(HABITS[protocol]), k=rng.choice((0, 0, 1, 1, 2, 3)))
-    if not INCOMPATIBLE.isdisjoint(chosen):
+    # Texts of Chat that alternate are one text.
+    if not INCOMPATIBLE.isdisjoint(chosen) or (saying and protocol is C):
         habits.interleave = False
     data = write(protocol, blocks, stop, rng, habits)
     if not chosen:
@@ -66,6 +67,13 @@ def _triggering(block: Said, rng: Random) -> Said:
         text = "".join([rng.choice(_TRIGGERS) for _ in range(rng.randint(1, 3))])
         return Said(block.kind, split(text, rng), block.id, block.name, block.opaque)
     return block
+
+
+def _saying(block: Said, text: str, rng: Random) -> Said:
+    """Return a block that says a text, in all of its parts."""
+    said = json.dumps({"x": text}) if block.kind == "call" else text
+    pieces = () if block.kind == "hidden" else split(said, rng)
+    return Said(block.kind, pieces, block.id, block.name, f"SIG{text}" if block.opaque else "")
 
 
 def framed(protocol: Protocol, events: list[Any], rng: Random, *, names: bool) -> bytes:
@@ -421,7 +429,9 @@ def _without(*kinds: str) -> Change:
 
 def _raw_reasoning(events: list[Any], rng: Random) -> list[Any]:
     """Send reasoning as text and not as a summary, as vLLM and LM Studio do."""
-    text = json.dumps(events).replace("reasoning_summary_text", "reasoning_text").replace("summary_text", "reasoning_text")
+    text = (
+        json.dumps(events).replace("reasoning_summary_text", "reasoning_text").replace("summary_text", "reasoning_text")
+    )
     text = text.replace("reasoning_summary_part", "content_part").replace("summary_index", "content_index")
     changed: list[Any] = json.loads(text)
     items = [event["item"] for event in changed if event.get("item")]
