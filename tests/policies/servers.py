@@ -502,7 +502,7 @@ def _late_annotations(events: list[Any], rng: Random) -> list[Any]:
         kept.append(event)
     parts = [event["part"] for event in _of_type(kept, "response.content_part.done")]
     items = [event["item"] for event in _of_type(kept, "response.output_item.done")]
-    items += kept[-1]["response"]["output"] or []
+    items += (kept[-1].get("response") or {}).get("output") or []
     parts += [part for item in items for part in item.get("content") or ()]
     for part in parts:
         if part["type"] == "output_text" and len(part["text"]) > 1:

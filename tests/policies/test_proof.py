@@ -9,7 +9,7 @@ from tests.policies.test_shipped_pairs import CASES
 from trilogue.protocols.chat.encode_stream import ChatStreamEncoder
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 
-TRIALS = 50
+TRIALS = 30
 """for each way; `python -m tests.policies.proof` runs as many as you like"""
 
 
