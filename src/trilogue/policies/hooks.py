@@ -66,6 +66,12 @@ def interest_of(policy: Policy, block: Block) -> Interest:
     return "whole" if wanted else None
 
 
+def sees_responses(policy: Policy) -> bool:
+    """Return whether a policy looks at responses, or wants to know how they end."""
+    looks = policy.text or policy.reasoning or policy.calls or policy.others
+    return bool(looks) or type(policy).on_end is not Policy.on_end
+
+
 def _nothing() -> None:
     """Return no value: the reasoning goes on without one."""
 
