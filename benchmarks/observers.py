@@ -94,9 +94,7 @@ Subjects = list[tuple[Overhead, Subject]]
 """gateways that run, and where what they cost is noted"""
 
 
-def start(
-    bench: Bench, chosen: Sequence[Observed], subjects: Subjects, into: list[Overhead], notes: list[str]
-) -> None:
+def start(bench: Bench, chosen: Sequence[Observed], subjects: Subjects, into: list[Overhead], notes: list[str]) -> None:
     """Start gateways with these settings."""
     address = f"http://127.0.0.1:{_receiver(bench)}"
     for number, observed in enumerate(chosen):
