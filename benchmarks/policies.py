@@ -62,8 +62,12 @@ def gateways(bench: Bench, pair: Pair, rounds: int) -> None:
     end(bench, subjects)
     for one in overheads:
         cost, ratio = one.median("event_us"), one.ratio(overheads[0], "event_us")
-        met = "" if one.limit is None or ratio is None else "met" if ratio <= one.limit else "NOT MET"
-        print(f"{pair.name:>20} {one.name:>14} {cost or 0:8.1f} µs {ratio or 0:6.2f} x  {met}")
+        if cost is None or ratio is None:
+            # `redact` sends translated text in other pieces, in which the client's tool does not find its marks.
+            print(f"{pair.name:>20} {one.name:>14} not measured")
+            continue
+        met = "" if one.limit is None else "met" if ratio <= one.limit else "NOT MET"
+        print(f"{pair.name:>20} {one.name:>14} {cost:8.1f} µs {ratio:6.2f} x  {met}")
     for note in notes:
         print(note)
 

@@ -52,6 +52,8 @@ POLICIES: dict[str, Callable[[], Sequence[Policy]]] = {
 WAYS: list[tuple[Protocol, Protocol | None]] = [*PAIRS, *[(protocol, None) for protocol in Protocol]]
 """the protocol of the upstream, and that of the client; None for pass-through"""
 PROGRESS = 1000
+THOUGHT = 0
+"""the place of the reasoning in a summary"""
 TOKENS_OF_TEXT = "B47"
 """token probabilities that were sent before a change quote the text that was there before; docs/policies.md says so"""
 
@@ -114,7 +116,8 @@ def faults(trial: Trial, rng: Random) -> list[str]:
         found += [f"rule {rule}" for rule in stream.rules() - excused - {TOKENS_OF_TEXT}]
     if not run.changed and trial.target is None and not stream.losses and stream.out != before:
         found.append("bytes changed")
-    found += _faults_of_reasoning(trial, stream)
+    if THOUGHT in kept:
+        found += _faults_of_reasoning(trial, stream)
     # Some servers write what the official clients cannot read, or misread.
     if not _faults_of_client(trial, before, collected(trial.client, before)):
         found += _faults_of_client(trial, stream.out, stream.response)

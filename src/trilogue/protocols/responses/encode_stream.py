@@ -88,7 +88,8 @@ class ResponsesStreamEncoder(StreamEncoder):
             self._complete_item(False)
         elif item is not None:
             item.follow(events)
-        self._indices = max([self._indices, *[event["output_index"] + 1 for event in events]])
+        # Clients count the items that they have got: a message whose parts others interrupted is one of them.
+        self._indices = max([event["output_index"] + 1 for event in events], default=self._indices)
         self._output = _as_written(self._output, events)
 
     def whole(self, response: Response) -> dict[str, Json]:
