@@ -217,6 +217,9 @@ ANSWERS: dict[str, Callable[[Seen], Answer]] = {
 SLOW = re.compile(r"slow(?:-(\d+)-(\d+))?")
 """`slow-30-50`: 30 pieces of text, 50 ms apart"""
 
+SCORE = re.compile(r"score-(0?\.?\d+)(?:-(\d+))?")
+"""`score-0.9`: what a judge says; `score-0.9-500`: after 500 ms"""
+
 FAULTS: dict[str, Fault] = {
     "stream-error-first": Fault.ERROR_FIRST,
     "stream-error-mid": Fault.ERROR_MID,
@@ -243,4 +246,6 @@ def plan(model: str, seen: Seen) -> Plan | None:
         count, milliseconds = int(slow[1] or 20), int(slow[2] or 50)
         words = tuple(f"word{number} " for number in range(count))
         return Plan(Answer((Say(words),)), pause=milliseconds / 1000)
+    if score := SCORE.fullmatch(model):
+        return Plan(Answer((Say((f"SCORE: {score[1]}",)),)), pause=int(score[2] or 0) / 1000)
     return None

@@ -66,6 +66,8 @@ def _sections(request: Row) -> Iterator[tuple[str, list[str]]]:
         yield "lost", list(_losses(request["losses"]))
     if request.get("policies"):
         yield "policies", [_verdict(one) for one in request["policies"]]
+    if request.get("asked"):
+        yield "asked", [_question(one) for one in request["asked"]]
     yield "times", [_times(request)]
     if request["input_tokens"] is not None:
         yield "tokens", [_tokens(request)]
@@ -85,7 +87,8 @@ def _headline(request: Row) -> str:
 def _asked(request: Row) -> str:
     how = ", streamed" if request["stream"] else ""
     key = f", key {request['key']}" if request["key"] else ""
-    return f"{request['model'] or request['path']} in {request['client']}{how}{key}"
+    parent = f", by a policy of {request['parent']}" if request.get("parent") else ""
+    return f"{request['model'] or request['path']} in {request['client']}{how}{key}{parent}"
 
 
 def _accounts(considered: list[Row], now: float) -> Iterator[str]:
@@ -155,6 +158,13 @@ def _verdict(one: Row) -> str:
     what = f"{one['kind']} (block {one['block']})" if one["block"] is not None else one["stage"]
     reason = f": {one['reason']}" if one["reason"] else ""
     return f"{one['policy']}: {one['verdict']} {what}{reason}, {_ms(one['duration_ms'])}"
+
+
+def _question(one: Row) -> str:
+    """Return a request that a policy has made: its model, its outcome and what it has cost."""
+    outcome = "is running" if one["running"] else one["error"] or f"status {one['status']}"
+    cost = "cost unknown" if one["cost"] is None else f"{one['cost']:.6f} {one['currency']}"
+    return f"{one['model']} ({one['id']}): {outcome}, {_ms(one['total_ms'])}, {cost}"
 
 
 def _times(request: Row) -> str:

@@ -1,7 +1,7 @@
 """Rate limits and budgets of client keys, owners, models and routes: settings, counts and decisions. No I/O, no clock.
 
-`admit` decides on a request and counts it, `settle` corrects the counts when it has ended. Both work on rows of a
-`LimitTable`, which may be shared by processes.
+`admit` decides on a request and counts it, `settle` corrects the counts when it has ended, and `charge` counts what was
+spent for a request besides. All work on rows of a `LimitTable`, which may be shared by processes.
 """
 
 from trilogue.limits.decide import (
@@ -12,6 +12,7 @@ from trilogue.limits.decide import (
     Subject,
     Warned,
     admit,
+    charge,
     settle,
     spent,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "Subject",
     "Warned",
     "admit",
+    "charge",
     "settle",
     "spent",
 ]

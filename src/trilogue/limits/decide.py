@@ -86,6 +86,7 @@ class Warned(NamedTuple):
 
 
 Subjects = Sequence[tuple[Subject, Row]]
+NOTHING = Estimate(0, 0)
 
 
 def admit(now: float, subjects: Subjects, estimate: Estimate) -> Refused | list[Remaining]:
@@ -105,9 +106,18 @@ def admit(now: float, subjects: Subjects, estimate: Estimate) -> Refused | list[
 
 def settle(now: float, subjects: Subjects, estimate: Estimate, used: Estimate) -> list[Warned]:
     """Replace the estimate of a request that has ended by what it took; return the budgets that are nearly spent."""
+    for _, row in subjects:
+        row[RUNNING] = max(0, row[RUNNING] - 1)
+    return charge(now, subjects, used, estimate)
+
+
+def charge(now: float, subjects: Subjects, used: Estimate, estimate: Estimate = NOTHING) -> list[Warned]:
+    """Count what something took that is not a request of its own; return the budgets that are nearly spent.
+
+    `estimate`: what was counted for it before, if anything was.
+    """
     warned = []
     for subject, row in subjects:
-        row[RUNNING] = max(0, row[RUNNING] - 1)
         for position, counted in enumerate(COUNTED):
             if counted.what == "tokens" and getattr(subject.limits, counted.limit) is not None:
                 at = window(row, position, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trilogue.gateway.admin import (
     accounts,
+    approvals,
     captures,
     client_keys,
     console_pages,
@@ -18,6 +19,7 @@ from trilogue.gateway.admin.interface import Part
 
 PARTS: tuple[Part, ...] = (
     accounts.routes,
+    approvals.routes,
     client_keys.routes,
     requests.routes,
     decisions.routes,

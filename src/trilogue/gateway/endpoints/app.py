@@ -13,7 +13,7 @@ from itertools import count
 from msgspec.structs import replace
 
 from trilogue.gateway.endpoints import background, compact, conversations, count_tokens, generate, models, responses
-from trilogue.gateway.endpoints.boundary import begin, report
+from trilogue.gateway.endpoints.boundary import CLIENT_CLOSED, begin, report
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.endpoints.other import OtherEndpoints
 from trilogue.gateway.endpoints.routes import find_route
@@ -48,9 +48,6 @@ def owner(path: str) -> Protocol | None:
     first = path.split("/", 2)[1] if path.startswith("/") else ""
     return next((one.protocol for one in CODECS.values() if first and one.endpoint.owned == first), None)
 
-
-CLIENT_CLOSED = 499
-"""for the log only: the client has disconnected"""
 
 _MODELS = "/models"
 _BASE = "/v1"

@@ -32,6 +32,7 @@ def register_gauges(metrics: WorkerMetrics, running: ActiveRequests, services: C
     metrics.register(families.STORE_FAILING, lambda: _stores(services(), lambda health: health.failing))
     metrics.register(families.STORE_WAITING, lambda: _stores(services(), lambda health: health.waiting))
     metrics.register(families.STORE_FAILURES, lambda: _stores(services(), lambda health: health.failures))
+    metrics.register(families.APPROVALS, lambda: [((), len(services().approvals))])
     metrics.register(families.LOG_DROPPED, lambda: [((), dropped_lines())])
     metrics.register(families.WORKERS_EXPECTED, lambda: [((), workers)])
 

@@ -28,6 +28,7 @@ from trilogue.limits import (
     Subject,
     Warned,
     admit,
+    charge,
     settle,
 )
 from trilogue.routing import Upstream
@@ -90,21 +91,44 @@ class Limiter:
 
     def settle(self, reservation: Reservation, record: RequestRecord) -> None:
         """Replace what was estimated for a request by what it took."""
-        usage = record.usage
-        tokens = 0 if usage is None else usage.input + usage.output
-        used = Estimate(tokens, 0 if usage is None else self._cost(record))
-        subjects = reservation.subjects
+        used, subjects = self._used(record), reservation.subjects
         with self._table.rows([str(one) for one in subjects]) as rows:
             warned = settle(time.time(), list(zip(subjects, rows, strict=True)), reservation.estimate, used)
         for one in warned:
             _warn(one)
 
-    def _subjects(self, key: ClientKey, model: str) -> tuple[Subject, ...]:
+    def charge(self, key: ClientKey, record: RequestRecord) -> None:
+        """Add what a request of a policy took to the tokens and budgets of the key that caused it, and of its owner.
+
+        It does not count as a request: nobody could have refused it.
+        """
+        subjects = self._subjects(key)
+        used = self._used(record)
+        if not subjects or not used.tokens:
+            return
+        try:
+            with self._table.rows([str(one) for one in subjects]) as rows:
+                warned = charge(time.time(), list(zip(subjects, rows, strict=True)), used)
+        except (StoreError, OSError, ValueError, LimitsFull) as error:
+            log.warning("the cost of a policy cannot be counted", error=type(error).__name__)
+            return
+        for one in warned:
+            _warn(one)
+
+    def _used(self, record: RequestRecord) -> Estimate:
+        usage = record.usage
+        tokens = 0 if usage is None else usage.input + usage.output
+        return Estimate(tokens, 0 if usage is None else self._cost(record))
+
+    def _subjects(self, key: ClientKey, model: str | None = None) -> tuple[Subject, ...]:
+        """Return whom a request counts for. `model`: None if it counts for no model."""
         options = key.options
         found = [Subject("key", key.id or key.owner, options.limits, options.budget)] if key.restricted else []
         owner = self._owners.get(options.owner)
         if owner is not None:
             found.append(owner)
+        if model is None:
+            return tuple(found)
         return tuple([*found, *(subject for pattern, subject in self._models if pattern.fullmatch(model))])
 
     def _without_table(self, subjects: Sequence[Subject], error: Exception) -> None:

@@ -71,6 +71,8 @@ class Services:
         self.history = carried.history
         """the latest requests"""
         self.managed_keys = carried.managed_keys
+        self.approvals = carried.approvals
+        """tool calls that wait until a person has decided"""
         self.renew_keys()
         self.sync = state.sync
         self.limiter = Limiter(config, state.limits, self._record_cost)

@@ -9,6 +9,7 @@
 - Reasoning that accounts have refused: that of accounts whose address, headers and key are still the same.
 - Lists of models: those of providers whose settings are still the same.
 - Client keys that were made at run time: all of them, unless the database changes.
+- Tool calls that wait for approval: all of them, with the requests that they belong to.
 - Recent requests: the latest, as many as the new configuration keeps.
 - Observers: those that the worker was started with, so that they can count over reloads.
 
@@ -31,6 +32,7 @@ from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.config.types import ClientKeySettings
 from trilogue.gateway.observe.history import RequestHistory
 from trilogue.gateway.observe.observer import Observer
+from trilogue.gateway.policies.approvals import Approvals
 from trilogue.gateway.setup.catalog import Catalog
 from trilogue.gateway.setup.managed_keys import FILE_NAME as KEYS_FILE
 from trilogue.gateway.setup.managed_keys import ManagedKeys
@@ -55,6 +57,7 @@ class CarriedOver(NamedTuple):
     catalog: Catalog
     history: RequestHistory
     managed_keys: ManagedKeys
+    approvals: Approvals
 
 
 class WorkerState:
@@ -84,6 +87,7 @@ class WorkerState:
         self._refused_reasoning = RefusedReasoning()
         self._catalog = Catalog()
         self._history = RequestHistory()
+        self._approvals = Approvals()
         self.observers = tuple(observers)
 
     def take(self, config: Config) -> CarriedOver:
@@ -103,6 +107,7 @@ class WorkerState:
             self._catalog,
             self._history,
             self.managed_keys,
+            self._approvals,
         )
 
     def store_health(self) -> dict[str, StoreHealth]:
@@ -115,6 +120,7 @@ class WorkerState:
         self.close()
         await self.stores.close()
         await self.managed_keys.aclose()
+        await self._approvals.aclose()
         self.limits.close()
 
 
