@@ -10,6 +10,7 @@ from tests.capture.making import REQUEST_ID, STARTED
 from tests.capture.samples import BODY, REQUEST, STREAM, plain, streamed
 from trilogue import Protocol
 from trilogue.capture import (
+    VERSION,
     CaptureError,
     CaptureHead,
     CapturePhase,

@@ -4,6 +4,7 @@ import { get, post, remove, whenSignedOut } from "./api.js";
 import { h } from "./dom.js";
 import { whenConnectionChanges } from "./poll.js";
 import { accountsView } from "./views/accounts.js";
+import { approvalsView } from "./views/approvals.js";
 import { capturesView } from "./views/captures.js";
 import { performanceView } from "./views/performance.js";
 import { requestsView } from "./views/requests.js";
@@ -17,6 +18,7 @@ import { usageView } from "./views/usage.js";
 const VIEWS = {
   requests: requestsView,
   accounts: accountsView,
+  approvals: approvalsView,
   captures: capturesView,
   usage: usageView,
   performance: performanceView,

@@ -186,10 +186,11 @@ function considered(request) {
 
 const VERDICT_TONES = { pass: "good", rewrite: "info", replace: "warn", drop: "warn", stop: "bad", error: "bad" };
 
-/** Return what policies have decided; nothing if there are none. */
+/** Return what policies have decided, and the requests that they have made; nothing if there are none. */
 function policiesCard(request) {
   const decisions = request.policies ?? [];
-  if (!decisions.length) return null;
+  const asked = request.asked ?? [];
+  if (!decisions.length && !asked.length) return null;
   return h(
     "section",
     { class: "card" },
@@ -206,8 +207,22 @@ function policiesCard(request) {
           h("span", { class: "dim" }, ` after ${duration(ms(one.at_ms))}, in ${duration(ms(one.duration_ms))}`),
         ),
       ),
+      asked.map((one) =>
+        h(
+          "li",
+          {},
+          badge("asked", "info"),
+          ` ${one.model}: `,
+          requestLink(one.id),
+          h("span", { class: "dim" }, ` in ${duration(ms(one.total_ms))}, ${money(one.cost, one.currency ?? "")}`),
+        ),
+      ),
     ),
   );
+}
+
+function requestLink(id) {
+  return h("a", { href: `#/requests/${encodeURIComponent(id)}` }, h("code", {}, id));
 }
 
 function lossesCard(request) {
