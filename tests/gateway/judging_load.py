@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,20 +209,20 @@ async def _phase(url: str, loader: subprocess.Popen[str], key: str, streams: int
     return Waits([wait for waits, _ in found for wait in waits], done, failed)
 
 
-async def _measure(folder: Path, streams: int, seconds: float) -> dict[str, Waits]:
+async def _measure(folder: Path, streams: int, seconds: float, phases: Mapping[str, str]) -> dict[str, Waits]:
     server, ticks = await _serve(_ticks)
     with _loader() as loader:
         load = (await asyncio.to_thread(_heard, loader)).strip()
         config = CONFIG.replace("TICKS", ticks).replace("LOAD", load)
         with started(folder, config) as gateway:
-            found = {name: await _phase(gateway.url, loader, key, streams, seconds) for name, key in PHASES.items()}
+            found = {name: await _phase(gateway.url, loader, key, streams, seconds) for name, key in phases.items()}
     server.close()
     return found
 
 
-def measure(folder: Path, streams: int, seconds: float) -> dict[str, Waits]:
+def measure(folder: Path, streams: int, seconds: float, phases: Mapping[str, str] = PHASES) -> dict[str, Waits]:
     """Return what unjudged streams waited, by phase."""
-    return asyncio.run(_measure(folder, streams, seconds))
+    return asyncio.run(_measure(folder, streams, seconds, phases))
 
 
 def main() -> None:
