@@ -24,6 +24,7 @@ COMMANDS = {
     "launch": ("trilogue.cli.launch", "Start Claude Code, Codex or another client with a gateway for it alone."),
     "accounts": ("trilogue.cli.accounts", "Show accounts and their state; enable, disable, reset or add them."),
     "keys": ("trilogue.cli.keys", "Make, list, rotate and revoke client keys."),
+    "audit": ("trilogue.cli.audit", "Show who changed keys, accounts and captures, and when."),
     "explain": ("trilogue.cli.explain", "Show what happened to a request: route, attempts, losses, times, cost."),
     "state": ("trilogue.cli.state", "Show, prune, export or delete stored responses and conversations."),
     "usage": ("trilogue.cli.usage", "Show what was used and what it has cost, by key, model, account and time."),

@@ -44,7 +44,7 @@ def wants_generated_key(config: Config) -> bool:
 
 
 def with_admin_key(config: Config) -> Config:
-    """Return the configuration with a key for the admin interface, generated if it has none; nothing of it if it is off.
+    """Return the configuration with a key for the admin interface, generated if it has none; without any if it is off.
 
     Raises OSError if the key cannot be kept.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trilogue.gateway.admin import (
     accounts,
+    audit,
     captures,
     client_keys,
     console_pages,
@@ -19,6 +20,7 @@ from trilogue.gateway.admin.interface import Part
 PARTS: tuple[Part, ...] = (
     accounts.routes,
     client_keys.routes,
+    audit.routes,
     requests.routes,
     decisions.routes,
     metrics_page.routes,

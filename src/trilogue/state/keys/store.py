@@ -127,7 +127,9 @@ class KeyStore:
             name, "revoke key", actor, lambda key, now: replace(key, revoked=now, stops_streams=stop_streams)
         )
 
-    def _changed(self, name: str, what: str, actor: Actor, work: Callable[[ManagedKey, float], ManagedKey]) -> ManagedKey:
+    def _changed(
+        self, name: str, what: str, actor: Actor, work: Callable[[ManagedKey, float], ManagedKey]
+    ) -> ManagedKey:
         def change(transaction: SqlTransaction) -> ManagedKey:
             old = _found(transaction, name)
             new = work(old, transaction.now)
@@ -149,7 +151,9 @@ class KeyStore:
     def _note(self, transaction: SqlTransaction, actor: Actor, what: str, key: ManagedKey, *values: Json) -> None:
         transaction.rows(_CHANGED)
         before, after = values
-        self.audit.add(AuditEntry(who=actor.who, via=actor.via, what=what, subject=key.name, before=before, after=after))
+        self.audit.add(
+            AuditEntry(who=actor.who, via=actor.via, what=what, subject=key.name, before=before, after=after)
+        )
 
 
 def _found(transaction: SqlTransaction, name: str) -> ManagedKey:
