@@ -13,6 +13,7 @@ from trilogue.gateway.admin import (
     metrics_page,
     requests,
     routing_pages,
+    sign_on_pages,
     usage,
 )
 from trilogue.gateway.admin.interface import Part
@@ -28,5 +29,6 @@ PARTS: tuple[Part, ...] = (
     routing_pages.routes,
     dry_run.routes,
     usage.routes,
+    sign_on_pages.routes,
     console_pages.routes,
 )
