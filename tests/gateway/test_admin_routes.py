@@ -93,7 +93,7 @@ def test_every_route_with_every_role(gateway: Pooled, caller: str) -> None:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     with httpx2.Client(base_url=gateway.admin.base_url, headers=headers, timeout=20) as client:
         for route in all_routes():
-            # The ids do not exist, and the bodies are not valid: what is admitted is refused later, and changes nothing.
+            # No such id exists, and there is no body: what is admitted is refused later, and changes nothing.
             path = re.sub(r"\{[^}]*\}", "nothing", f"/{route.path}")
             reply = client.request(route.method, path)
             error = reply.json()["error"]["code"] if reply.status_code >= 400 else ""
