@@ -92,4 +92,5 @@ def test_entries_are_selected() -> None:
 def test_differences() -> None:
     assert differences({"a": 1, "b": {"c": 1, "d": 2}}, {"a": 1, "b": {"c": 3, "d": 2}}) == {"b.c": (1, 3)}
     assert differences(None, {"a": {"b": [1]}, "c": None}) == {"a.b": (None, [1])}
+    assert differences(None, {"a": [], "b": "", "c": 0}) == {"c": (None, 0)}
     assert differences({"a": 1}, None) == {"a": (1, None)}

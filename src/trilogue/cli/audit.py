@@ -20,6 +20,8 @@ from trilogue.state.keys import AuditEntry, AuditQuery
 
 _COLUMNS = ("number", "time (UTC)", "who", "via", "what", "subject", "change")
 _LONGEST = 100
+_TIMES = ("expires", "revoked")
+_NOTHING: tuple[Json, ...] = (None, "", [])
 
 
 @click.command()
@@ -63,21 +65,32 @@ def _moment(text: str | None, now: float) -> float | None:
 
 
 def _line(entry: AuditEntry) -> tuple[str, ...]:
-    at = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return str(entry.number), at, entry.who, entry.via, entry.what, entry.subject, _change(entry.before, entry.after)
+    change = _change(entry.before, entry.after)
+    return str(entry.number), _time(entry.at), entry.who, entry.via, entry.what, entry.subject, change
 
 
 def _change(before: Json, after: Json) -> str:
     """Return the values that differ, in one line."""
     changed = differences(before, after)
-    text = ", ".join(f"{name}: {json.dumps(old)} → {json.dumps(new)}" for name, (old, new) in changed.items())
+    text = ", ".join(f"{name}: {_shown(name, old)} → {_shown(name, new)}" for name, (old, new) in changed.items())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
+def _shown(name: str, value: Json) -> str:
+    if name in _TIMES and isinstance(value, float | int):
+        return _time(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def differences(before: Json, after: Json, prefix: str = "") -> dict[str, tuple[Json, Json]]:
-    """Return what differs between two values, by path. What is in only one of them as null does not differ."""
+    """Return what differs between two values, by path. Missing, null and empty values do not differ."""
     if not isinstance(before, dict) and not isinstance(after, dict):
-        return {} if before == after else {prefix: (before, after)}
+        same = before == after or (before in _NOTHING and after in _NOTHING)
+        return {} if same else {prefix: (before, after)}
     old, new = (value if isinstance(value, dict) else {} for value in (before, after))
     found: dict[str, tuple[Json, Json]] = {}
     for name in {**old, **new}:

@@ -8,6 +8,7 @@ import { table } from "../table.js";
 
 const SECONDS = 5;
 const PAGE = 100;
+const TIMES = ["expires", "revoked"];
 const FILTERS = { who: "Who", what: "What", subject: "About" };
 
 export const auditView = { label: "Audit", role: "admin", mount };
@@ -100,15 +101,20 @@ function change(entry) {
         "li",
         {},
         h("span", { class: "dim" }, `${name}: `),
-        before !== undefined && before !== null && [shown(before), " → "],
-        shown(after),
+        !isNothing(before) && [shown(name, before), " → "],
+        shown(name, after),
       ),
     ),
   );
 }
 
-function shown(value) {
-  return h("code", {}, value === undefined || value === null ? NONE : JSON.stringify(value));
+function shown(name, value) {
+  if (isNothing(value)) return h("code", {}, NONE);
+  return h("code", {}, TIMES.includes(name) ? time(value) : JSON.stringify(value));
+}
+
+function isNothing(value) {
+  return value === undefined || value === null || value === "" || (Array.isArray(value) && !value.length);
 }
 
 /** Return what differs between two values, as [path, before, after]. */
@@ -116,7 +122,7 @@ export function differences(before, after, path = "") {
   const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
   if (!isObject(before) && !isObject(after)) {
     const same = JSON.stringify(before ?? null) === JSON.stringify(after ?? null);
-    return same ? [] : [[path, before, after]];
+    return same || (isNothing(before) && isNothing(after)) ? [] : [[path, before, after]];
   }
   const old = isObject(before) ? before : {};
   const fresh = isObject(after) ? after : {};
