@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
-from joserfc.jwk import ECKey, Key, RSAKey
+from joserfc.jwk import ECKey, RSAKey
 
 CLIENT_ID = "trilogue-console"
 CLIENT_SECRET = "oidc-secret-canary-5b1f"
@@ -41,7 +41,9 @@ class Provider:
     forge: Callable[[Claims], str] | None = None
     answer: dict[str, str] = field(default_factory=dict)
     """what the browser brings back in place of the code and the state"""
-    key: Key = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}))
+    described: Claims = field(default_factory=dict)
+    """what it says about itself in place of the truth"""
+    key: RSAKey | ECKey = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}))
     asked: list[dict[str, str]] = field(default_factory=list)
     """the parameters with which browsers came"""
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -60,6 +62,7 @@ class Provider:
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
             "jwks_uri": f"{self.url}/jwks",
+            **self.described,
         }
 
     def keys(self) -> Claims:

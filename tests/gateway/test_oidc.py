@@ -258,7 +258,7 @@ def test_a_provider_that_cannot_be_trusted_is_not_used() -> None:
         right = OidcSignOn(issuer=made.url, client_id=CLIENT_ID)
         asyncio.run(fails(replace(right, issuer=f"{made.url}/"), "another issuer"))
         asyncio.run(fails(replace(right, issuer=f"{made.url}/nothing"), "status 404"))
-        made.metadata = lambda: {"issuer": made.url, "authorization_endpoint": "ftp://x"}  # type: ignore[method-assign]
+        made.described = {"authorization_endpoint": "ftp://x"}
         asyncio.run(fails(right, "no usable"))
     asyncio.run(fails(right, "cannot be asked"))
 
