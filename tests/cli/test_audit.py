@@ -56,7 +56,7 @@ def test_commands_note_what_they_change() -> None:
     assert found[3]["before"] == {"state": "ready", "why": None}
     shown = run("audit").output
     assert not any(secret in json.dumps(found) + shown for secret in (text, "account-key-canary"))
-    assert "disabled: null → true" in shown
+    assert 'state: "ready" → "disabled"' in shown
 
 
 def test_what_changes_nothing_is_not_noted(home: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import httpx2
 import pytest
 
 from tests.gateway.pooling import ADMIN, ADMIN_KEY, Pooled, accepting, config, pooled, ranked
+from tests.gateway.process import until
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
 from trilogue.config import Role
@@ -124,6 +126,30 @@ def test_a_session_has_the_role_of_its_key(gateway: Pooled, role: str) -> None:
         may = Role(role).includes
         assert browser.post("/accounts/chat/one/reset").status_code == (200 if may(Role.OPERATOR) else 403)
         assert browser.get("/keys").status_code == (200 if may(Role.ADMIN) else 403)
+
+
+def test_sessions_follow_the_configuration(tmp_path: Path) -> None:
+    text = config(ranked("one")).replace(ADMIN, SETTINGS)
+    with thread.running(accepting("one")) as up, pooled(tmp_path, text, up) as pool:
+        url = str(pool.admin.base_url).rstrip("/")
+        [file] = tmp_path.glob("*.yaml")
+
+        def rewrite(old: str, new: str) -> None:
+            written = file.read_text()
+            assert old in written
+            file.write_text(written.replace(old, new))
+            before = pool.gateway.log.count('"reloaded"')
+            pool.gateway.signal(signal.SIGHUP)
+            until(lambda: pool.gateway.log.count('"reloaded"') > before, 10)
+
+        with httpx2.Client(base_url=url, headers={"origin": url, "trilogue-console": "1"}, timeout=20) as browser:
+            browser.post("/console/session", json={"key": KEYS["operator"]})
+            assert browser.post("/accounts/chat/one/reset").status_code == 200
+            rewrite("role: operator", "role: viewer")
+            assert browser.post("/accounts/chat/one/reset").status_code == 403
+            assert browser.get("/me").json() == {"name": "on-call", "role": "viewer", "via": "console"}
+            rewrite(KEYS["operator"], "another-key-canary-3")
+            assert browser.get("/me").status_code == 401
 
 
 def test_a_viewer_does_not_keep_a_capture_going(gateway: Pooled) -> None:

@@ -56,14 +56,10 @@ def test_changes_are_noted_with_who_made_them(gateway: Pooled) -> None:
 
     change("disable")
     ready = {"state": "ready", "why": None}
-    assert latest(gateway) == ("on-call", "key", "disable account", "chat/one", ready, {"disabled": True})
+    disabled = {"state": "disabled", "why": "by_hand"}
+    assert latest(gateway) == ("on-call", "key", "disable account", "chat/one", ready, disabled)
     change("enable")
-    assert latest(gateway)[2:] == (
-        "enable account",
-        "chat/one",
-        {"state": "disabled", "why": "by_hand"},
-        {"disabled": False},
-    )
+    assert latest(gateway)[2:] == ("enable account", "chat/one", disabled, {"state": "enabled"})
     change("balance", {"balance": 12.5})
     assert latest(gateway)[2:] == ("balance account", "chat/one", {"balance": None}, {"balance": 12.5})
     change("reset")

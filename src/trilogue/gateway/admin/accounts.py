@@ -25,8 +25,8 @@ CHANGES: dict[str, Callable[[Pools, Found, float], None]] = {
     "reset": lambda pools, one, now: pools.reset(one),
 }
 AFTER: dict[str, dict[str, Json]] = {
-    "enable": {"disabled": False},
-    "disable": {"disabled": True},
+    "enable": {"state": "enabled"},
+    "disable": {"state": "disabled", "why": "by_hand"},
     "reset": {"state": "ready"},
     "balance": {},
 }
