@@ -16,8 +16,8 @@ BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 VARIABLE = re.compile(r"\benv:(\w+)")
 STORED = re.compile(r"\bstore:(\w+)")
 KEYS = [preset.variable for preset in PRESETS.values() if not preset.port]
-VALUE = "http://127.0.0.1:9"
-"""a value that works as a secret and as the address of a proxy"""
+VALUE = "http://127.0.0.1:{}"
+"""values that work as secrets, each another one, and as addresses of a proxy"""
 WHOLE = re.compile(r"^providers:", re.MULTILINE)
 """a block without providers is only part of a configuration and is not checked"""
 
@@ -33,7 +33,8 @@ BLOCKS = [
 def test_configuration_is_right(page: str, number: int, text: str, tmp_path: Path) -> None:
     """A block is valid and can be served once its variables are set and its keys are stored."""
     text = STORED.sub(r"env:\1", text)
-    environ = dict.fromkeys([*VARIABLE.findall(text), *filter(None, KEYS)], VALUE)
+    names = [*VARIABLE.findall(text), *filter(None, KEYS)]
+    environ = {name: VALUE.format(9 + number) for number, name in enumerate(names)}
     config = parse(text.encode(), environ, tmp_path)
     assert config.providers
     assert exposure_problem(config) is None

@@ -77,6 +77,12 @@ USERS = [
     ("team", "gpt-5.2", "gpt-5.2", "openai", "prod", (5000, 700), (1.75, 0.175, 14)),
 ]
 
+KEYS: dict[str, dict[str, object]] = {
+    "trainee": {"owner": "team-a", "expires": "30d"},
+    "notebook": {"owner": "team-a", "limits": {"requests_per_minute": 60}},
+    "ci": {"owner": "platform", "models": ["claude-*"], "limits": {"tokens_per_day": 5_000_000}, "expires": "90d"},
+}
+
 
 def month(now: float) -> list[tuple[int, RowName, Counts]]:
     """Return an invented month: office hours, quiet weekends."""
@@ -117,6 +123,12 @@ def busy_gateway(folder: Path) -> Iterator[Pooled]:
             for _ in range(2):
                 for path, request in TRAFFIC:
                     client.post(path, json=request)
+        for name, options in KEYS.items():
+            pool.admin.post("/keys", json={"name": name, **options})
+        pool.admin.put("/keys/ci", json={"budget": {"month": 50}})
+        pool.admin.post("/keys/notebook/rotate")
+        pool.admin.post("/keys/trainee/revoke")
+        pool.admin.post("/accounts/anthropic/team-b/reset")
         yield pool
 
 
@@ -135,7 +147,7 @@ def take(pool: Pooled, folder: Path) -> None:
         with console(browser, url, width=WIDTH) as tab:
             tab.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
             tab.sign_in()
-            for view in ("requests", "usage", "accounts"):
+            for view in ("requests", "usage", "accounts", "keys", "audit"):
                 tab.open(view)
                 save(tab, folder / f"console-{view}.webp")
             tab.open("requests/last")

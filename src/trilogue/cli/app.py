@@ -25,6 +25,7 @@ COMMANDS = {
     "accounts": ("trilogue.cli.accounts", "Show accounts and their state; enable, disable, reset or add them."),
     "keys": ("trilogue.cli.keys", "Make, list, rotate and revoke client keys."),
     "approvals": ("trilogue.cli.approvals", "Show tool calls that wait for approval; approve or deny them."),
+    "audit": ("trilogue.cli.audit", "Show who changed keys, accounts and captures, and when."),
     "explain": ("trilogue.cli.explain", "Show what happened to a request: route, attempts, losses, times, cost."),
     "state": ("trilogue.cli.state", "Show, prune, export or delete stored responses and conversations."),
     "usage": ("trilogue.cli.usage", "Show what was used and what it has cost, by key, model, account and time."),

@@ -194,8 +194,10 @@ class ServeOptions:
         """Return where the console is and where its key is, for people; empty without an admin interface."""
         if not self._admin_url:
             return ""
+        admin = self.config.admin
         where = str(key_file()) if self._key_generated else "admin.key of the configuration"
-        return f"Console: {self.config.admin.public_url or self._admin_url} (sign in with the key in {where})"
+        how = f" (sign in with the key in {where})" if admin.key is not None else ""
+        return f"Console: {admin.public_url or self._admin_url}{how}"
 
     def reload(self) -> bool:
         """Load the configuration, log the outcome, apply its log settings, and return whether it worked."""
@@ -218,7 +220,7 @@ def _restart_settings(config: Config) -> dict[str, object]:
         "server.workers": server.workers,
         "tracing": config.tracing,
         "usage": config.usage,
-        "admin": (admin.host, admin.port, admin.metrics) if admin.key else None,
+        "admin": (admin.host, admin.port, admin.metrics) if admin.admits_somebody else None,
     }
 
 

@@ -4,6 +4,7 @@ Reads a YAML file and the environment. Returns a `Config` in which every secret 
 in, or raises a `ConfigError` that lists all problems.
 """
 
+from trilogue.config.admin import AdminSettings, Role, SignOnSettings
 from trilogue.config.captures import CaptureSettings
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.folders import state_directory, state_file
@@ -15,7 +16,6 @@ from trilogue.config.secret import Secret
 from trilogue.config.timeouts import ProviderTimeouts
 from trilogue.config.tracing import TracingSettings
 from trilogue.config.types import (
-    AdminSettings,
     ClientKeySettings,
     Config,
     Log,
@@ -36,8 +36,10 @@ __all__ = [
     "Problem",
     "ProviderSettings",
     "ProviderTimeouts",
+    "Role",
     "Secret",
     "Server",
+    "SignOnSettings",
     "StateSettings",
     "TracingSettings",
     "Vault",

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from trilogue.config.admin import AdminSettings
 from trilogue.config.captures import CaptureSettings
 from trilogue.config.providers import AccountSettings, ProviderSettings
 from trilogue.config.secret import Secret
@@ -108,27 +109,6 @@ class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def kept(self) -> bool:
         """Whether anything is kept at all."""
         return self.store is None or self.store.reveal() != "none"
-
-
-class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The admin interface: a separate listener with a key of its own."""
-
-    enabled: bool = True
-    """whether there is an admin interface"""
-    key: Secret | None = None
-    """its key, different from all client keys: `env:NAME` or `file:path`; default: one is generated and kept in the
-    state folder, for this machine only"""
-    host: str = "127.0.0.1"
-    """address to bind; anything other than loopback requires `key`"""
-    port: Port = 4001
-    """port to bind; 0 picks any free port, and so does a port in use if `key` is not set"""
-    metrics: bool = True
-    """count requests for `GET /metrics`"""
-    public_url: str = ""
-    """address of the admin interface for browsers, if a proxy is in front of it: `https://trilogue.example.com`"""
-    keep_requests: Annotated[int, Meta(ge=0, le=100_000)] = 200
-    """how many recent requests each worker remembers for `trilogue explain`; each request gets slightly slower the more
-    are kept"""
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

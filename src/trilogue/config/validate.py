@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from trilogue.config.admin_checks import admin_secrets, admin_warnings, check_admin
 from trilogue.config.client_accounts import client_account_problems
 from trilogue.config.network import is_loopback, official_urls, proxy_fault, url_fault
 from trilogue.config.problems import NAME, NAME_RULE
@@ -26,7 +27,6 @@ from trilogue.routing import find_problems
 from trilogue.routing.errors import name_fault
 
 MIN_SEAL_KEY = 32
-MIN_ADMIN_KEY = 16
 MIN_CLIENT_KEY = 8
 """smallest length in characters; a shorter key can be guessed in seconds"""
 
@@ -47,7 +47,9 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     if not _is_host(config.server.host):
         yield "server.host", "must be an IP address or a host name"
     yield from _check_keys(config)
-    yield from _check_admin(config)
+    if not _is_host(config.admin.host):
+        yield "admin.host", "must be an IP address or a host name"
+    yield from check_admin(config)
     yield from _check_rules(config)
     yield from _check_store("state.store", config.state.store, ("memory", "none"))
     yield from _check_store("usage.store", config.usage.store, ("none",))
@@ -84,22 +86,6 @@ def _check_keys(config: Config) -> Findings:
         for number, provider in enumerate(key.providers):
             if provider not in config.providers:
                 yield f"keys[{index}].providers[{number}]", "there is no such provider"
-
-
-def _check_admin(config: Config) -> Findings:
-    admin = config.admin
-    if not _is_host(admin.host):
-        yield "admin.host", "must be an IP address or a host name"
-    if admin.public_url and (admin.public_url == "demo:" or url_fault(admin.public_url)):
-        yield "admin.public_url", "must be an http(s) URL without a login"
-    if admin.key is None:
-        return
-    if len(admin.key.reveal()) < MIN_ADMIN_KEY:
-        yield "admin.key", f"must have at least {MIN_ADMIN_KEY} characters"
-    if any(key.key == admin.key for key in config.keys):
-        yield "admin.key", "must not be one of the client keys"
-    if admin.port and (admin.port, admin.host) == (config.server.port, config.server.host):
-        yield "admin.port", "is already the port of the gateway"
 
 
 def _check_rules(config: Config) -> Findings:
@@ -221,8 +207,7 @@ def warnings(config: Config) -> Findings:
             yield f"providers.{name}.base_url", "http:// sends the key unencrypted"
     for alias in _unserved_aliases(config):
         yield f"aliases.{alias}", f"no provider serves {config.aliases[alias]}"
-    if config.admin.enabled and config.admin.key is None and not is_loopback(config.admin.host):
-        yield "admin.host", "the admin interface is off: an address that other machines can reach needs admin.key"
+    yield from admin_warnings(config.admin)
     yield from _state_warnings(config)
     yield from _tracing_warnings(config.tracing)
 
@@ -266,8 +251,7 @@ def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
     for path, proxy in _proxies(config):
         if "@" in proxy.reveal():
             yield path, proxy
-    if config.admin.key is not None:
-        yield "admin.key", config.admin.key
+    yield from admin_secrets(config.admin)
     if config.state.store is not None and "@" in config.state.store.reveal():
         yield "state.store", config.state.store
     if config.usage.store is not None and "@" in config.usage.store.reveal():

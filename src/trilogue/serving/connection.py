@@ -186,6 +186,12 @@ class ClientConnection(asyncio.Protocol):
             self._drain_waiter.set_result(None)
         self.on_flow(False)
 
+    @property
+    def peer(self) -> str:
+        """The address that the client connects from; "" for a socket without one."""
+        name = self._transport.get_extra_info("peername")
+        return str(name[0]) if isinstance(name, tuple) else ""
+
     # --- llhttp ---
 
     def on_message_begin(self) -> None:

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from trilogue.config import Role
+from trilogue.gateway.admin.audit import audited
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.gateway.policies.approvals import MOST_DECIDED, Approvals
 from trilogue.gateway.policies.webhook import DECISIONS, DecisionBody
 
 LIST = "approvals"
 DECIDE = "approval"
-WHO = "admin"
 
 Rows = list[dict[str, Any]]
 
@@ -49,7 +50,11 @@ def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
     part = _ApprovalsPart(context)
     context.workers.register(LIST, lambda _: _encode(part.rows()))
     context.workers.register(DECIDE, lambda order: _encode(part.decided(_decode_order(order))))
-    return (AdminRoute("GET", "approvals", part.list), AdminRoute("POST", "approvals/{id}", part.decide))
+    # The arguments of a call are content of a response, so viewers do not see them.
+    return (
+        AdminRoute("GET", "approvals", part.list, Role.OPERATOR),
+        AdminRoute("POST", "approvals/{id}", part.decide, Role.OPERATOR),
+    )
 
 
 class _ApprovalsPart:
@@ -64,20 +69,31 @@ class _ApprovalsPart:
 
     async def list(self, _: AdminCall) -> Reply:
         """Return the calls that wait in all workers, the oldest first, and the latest decisions."""
-        found = [self.rows(), *(_decode_rows(reply) for reply in await self._context.workers.ask(LIST))]
+        found = await self._all()
         waiting = sorted([row for one in found for row in one.waiting], key=itemgetter("asked_at"))
         decided = sorted([row for one in found for row in one.decided], key=itemgetter("decided_at"), reverse=True)
         return {"approvals": waiting, "decided": decided[:MOST_DECIDED]}
 
     async def decide(self, call: AdminCall) -> Reply:
         """Let a call go on, or not, in whichever worker it waits."""
-        order = _order(call.ids[0], await call.body())
-        if not self.decided(order):
-            replies = await self._context.workers.ask(DECIDE, _encode(order).decode())
-            if not any(_decode_bool(reply) for reply in replies):
-                text = "this call does not wait any more: it was decided, its time is over, or its client has left"
-                raise AdminError(404, text, "no_such_approval")
+        order = _order(call, await call.body())
+        waiting = [row for one in await self._all() for row in one.waiting if row["id"] == order.id]
+        if waiting:
+            subject, after = str(waiting[0]["request_id"]), {"approved": order.approved, "by": order.by}
+            await audited(call, "decide on call", subject, after={"tool": waiting[0]["tool"], **after})
+        if not waiting or not await self._decide(order):
+            text = "this call does not wait any more: it was decided, its time is over, or its client has left"
+            raise AdminError(404, text, "no_such_approval")
         return {"id": order.id, "approved": order.approved, "by": order.by}
+
+    async def _all(self) -> list[ApprovalRows]:
+        return [self.rows(), *(_decode_rows(reply) for reply in await self._context.workers.ask(LIST))]
+
+    async def _decide(self, order: DecisionOrder) -> bool:
+        if self.decided(order):
+            return True
+        replies = await self._context.workers.ask(DECIDE, _encode(order).decode())
+        return any(_decode_bool(reply) for reply in replies)
 
     def rows(self) -> ApprovalRows:
         """Return what this worker knows."""
@@ -90,7 +106,7 @@ class _ApprovalsPart:
         return self._own.decide(order.id, order.approved, order.by)
 
 
-def _order(approval_id: str, body: dict[str, Any]) -> DecisionOrder:
+def _order(call: AdminCall, body: dict[str, Any]) -> DecisionOrder:
     try:
         given = msgspec.convert(body, DecisionBody)
     except msgspec.ValidationError:
@@ -99,4 +115,4 @@ def _order(approval_id: str, body: dict[str, Any]) -> DecisionOrder:
         raise AdminError(
             400, 'the body must be {"decision": "yes"} or "no", with "by": NAME if you like', "bad_decision"
         )
-    return DecisionOrder(approval_id, DECISIONS[given.decision], given.by.strip() or WHO)
+    return DecisionOrder(call.ids[0], DECISIONS[given.decision], given.by.strip() or call.actor.who)

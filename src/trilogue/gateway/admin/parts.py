@@ -5,6 +5,7 @@ from __future__ import annotations
 from trilogue.gateway.admin import (
     accounts,
     approvals,
+    audit,
     captures,
     client_keys,
     console_pages,
@@ -13,6 +14,7 @@ from trilogue.gateway.admin import (
     metrics_page,
     requests,
     routing_pages,
+    sign_on_pages,
     usage,
 )
 from trilogue.gateway.admin.interface import Part
@@ -21,6 +23,7 @@ PARTS: tuple[Part, ...] = (
     accounts.routes,
     approvals.routes,
     client_keys.routes,
+    audit.routes,
     requests.routes,
     decisions.routes,
     metrics_page.routes,
@@ -28,5 +31,6 @@ PARTS: tuple[Part, ...] = (
     routing_pages.routes,
     dry_run.routes,
     usage.routes,
+    sign_on_pages.routes,
     console_pages.routes,
 )

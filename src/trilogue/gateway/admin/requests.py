@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from trilogue.config import Role
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.request_view import everything, summary
 from trilogue.gateway.admin.worker_requests import find_request, known_requests
@@ -79,7 +80,10 @@ def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
     part = _RequestsPart(context)
     context.workers.register("requests", lambda query: _encode(part.rows(_decode_query(query))))
     context.workers.register("request", lambda request_id: _encode(part.found(request_id)))
-    return (AdminRoute("GET", "requests", part.list), AdminRoute("GET", "requests/{id}", part.one))
+    return (
+        AdminRoute("GET", "requests", part.list, Role.VIEWER),
+        AdminRoute("GET", "requests/{id}", part.one, Role.VIEWER),
+    )
 
 
 class _RequestsPart:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from trilogue.config import Role
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Page, Reply
 from trilogue.gateway.usage.observer import UsageObserver
 from trilogue.gateway.usage.query import usage_query
@@ -17,7 +18,7 @@ FORMATS = ("json", "csv")
 def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
     """Return the route of usage."""
     usage = context.usage
-    return (AdminRoute("GET", "usage", _off if usage is None else _UsagePart(usage).handle),)
+    return (AdminRoute("GET", "usage", _off if usage is None else _UsagePart(usage).handle, Role.VIEWER),)
 
 
 async def _off(_: AdminCall) -> Reply:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from trilogue.config import Config
+from trilogue.config import Config, Role
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.config.types import ClientKeySettings
 from trilogue.gateway.observe.access_log import AccessLog
@@ -57,8 +57,8 @@ class Services:
         self.sealer = sealer
         keys = client_keys(config)
         self.keys = KeyRing([_configured(name, key) for name, key in keys.items()], required=config.require_keys)
-        admin = config.admin.key
-        self.admin = KeyRing([ConfiguredKey(ClientKey("admin"), admin.reveal())] if admin else [])
+        admins = config.admin.all_keys()
+        self._admin_keys = KeyRing([ConfiguredKey(ClientKey(name), key.reveal()) for name, (key, _) in admins.items()])
         self.limits = GatewayLimits(server.max_body_bytes, server.keepalive_seconds)
         carried = state.take(config)
         self.pools = carried.pools
@@ -95,10 +95,13 @@ class Services:
         self.passes_client_keys = any(provider.passes_client_key for provider in self.providers.values())
         """whether keys of clients are passed on to any provider"""
 
-    def is_admin(self, presented: Sequence[str]) -> bool:
-        """Return whether one of these keys is the admin key."""
+    def admin_key(self, presented: Sequence[str]) -> tuple[str, Role] | None:
+        """Return the name and the role of the first of these keys that is an admin key; None if none is."""
+        found = self._admin_keys.find(presented)
         # A key that is configured as both must not let clients change accounts.
-        return self.admin.find(presented) is not None and self.keys.find(presented) is None
+        if found is None or self.keys.find(presented) is not None:
+            return None
+        return found.name, self.config.admin.all_keys()[found.name][1]
 
     def cost(self, provider: str, model: str, usage: Usage) -> int | None:
         """Return what usage of a model costs, in billionths of a dollar; None if the price is unknown."""

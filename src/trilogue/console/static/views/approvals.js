@@ -12,7 +12,7 @@ const SECONDS = 1;
 const STAYS = 5;
 const NAME = "approvals-name";
 
-export const approvalsView = { label: "Approvals", mount };
+export const approvalsView = { label: "Approvals", role: "operator", mount };
 
 function mount(root, _, signal) {
   const list = h("div", { class: "view" });
@@ -66,7 +66,7 @@ function mount(root, _, signal) {
     const card = cards.get(one.id);
     card.setBusy(true);
     try {
-      await post(`approvals/${encodeURIComponent(one.id)}`, { decision, by: name.value.trim() || "console" });
+      await post(`approvals/${encodeURIComponent(one.id)}`, { decision, by: name.value.trim() });
       announce(`${one.tool}: ${decision === "yes" ? "approved" : "denied"}.`);
       card.end(outcome({ approved: decision === "yes", by: "" }));
       focusNext(root, card.element);

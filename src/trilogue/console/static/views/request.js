@@ -1,5 +1,6 @@
 // One request: what is known about it, its attempts and losses, and its four phases side by side if it was captured.
 
+import { may } from "../access.js";
 import { announce } from "../announce.js";
 import { get, getText } from "../api.js";
 import { badge, empty, h, show, tile, tiles, viewTitle } from "../dom.js";
@@ -48,6 +49,7 @@ async function phaseElements(id, request, signal) {
   const { captures } = await get("captures", {}, signal).catch(() => ({ captures: null }));
   if (captures === null) return [title, empty("Captures cannot be read.")];
   if (!captures.some((one) => one.request_id === known)) return [title, notCaptured(request)];
+  if (!may("operator")) return [title, empty("It takes the role operator to see what was sent and received.")];
   const capture = readCapture(await getText(`captures/${encodeURIComponent(known)}`, signal));
   return [title, phasesTable(capture, request?.losses ?? [])];
 }
@@ -64,11 +66,12 @@ function notCaptured(request) {
   };
   return empty(
     "This request was not captured, so what was sent and received is not known.",
-    h(
-      "button",
-      { type: "button", onclick: start },
-      model ? `Capture the next request for ${model}` : "Capture the next request",
-    ),
+    may("operator") &&
+      h(
+        "button",
+        { type: "button", onclick: start },
+        model ? `Capture the next request for ${model}` : "Capture the next request",
+      ),
   );
 }
 
