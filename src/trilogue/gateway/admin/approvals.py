@@ -52,7 +52,7 @@ def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
     context.workers.register(DECIDE, lambda order: _encode(part.decided(_decode_order(order))))
     # The arguments of a call are content of a response, so viewers do not see them.
     return (
-        AdminRoute("GET", "approvals", part.list, Role.OPERATOR),
+        AdminRoute("GET", "approvals", part.listing, Role.OPERATOR),
         AdminRoute("POST", "approvals/{id}", part.decide, Role.OPERATOR),
     )
 
@@ -67,7 +67,7 @@ class _ApprovalsPart:
     def _own(self) -> Approvals:
         return self._context.services().approvals
 
-    async def list(self, _: AdminCall) -> Reply:
+    async def listing(self, _: AdminCall) -> Reply:
         """Return the calls that wait in all workers, the oldest first, and the latest decisions."""
         found = await self._all()
         waiting = sorted([row for one in found for row in one.waiting], key=itemgetter("asked_at"))

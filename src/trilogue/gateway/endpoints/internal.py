@@ -41,6 +41,7 @@ class _NoClient:
 
     keep_alive = True
     paused = False
+    peer = ""
 
     def __init__(self) -> None:
         self.on_flow: Callable[[bool], None] = _ignore
