@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.model import Block, Ledger, Opaque, OpaqueKind, Reasoning, Refusal, Request, Text, Usage
+from trilogue.model import Block, Ledger, Opaque, Reasoning, Refusal, Request, Text, Usage
 from trilogue.policies.calls import is_client_call
 from trilogue.policies.checks import Trouble, check, guarded
 from trilogue.policies.flow import PolicyScan, ScanChain, close_coroutine
@@ -167,7 +167,7 @@ class Hooks:
             return new
         if isinstance(old, Reasoning) and isinstance(new, Reasoning):
             same = (old.summary, old.raw) == (new.summary, new.raw)
-            if not same and new.opaque is not None and new.opaque.kind is OpaqueKind.SIGNATURE:
+            if not same and new.opaque is not None and new.opaque.needs_text:
                 self.ledger.add("policy.reasoning", old.path)
                 return replace(new, opaque=self.make_unsigned())
         if isinstance(old, Text) and isinstance(new, Text):

@@ -129,6 +129,11 @@ class ChatStreamDecoder(TextFlow):
         kinds: dict[type[Block], object] = {ToolCall: waiting, Text: self._annotations, Audio: self._audio}
         return NOTHING.union([kind for kind, found in kinds.items() if found])
 
+    @property
+    def finishing(self) -> bool:
+        """Whether there was a finish_reason."""
+        return self._finish is not None
+
     def handle_end(self) -> None:
         self._conclude(done=False)
 
