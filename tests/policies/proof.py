@@ -182,7 +182,10 @@ def _faults_of_client(trial: Trial, out: bytes, expected: Response) -> list[str]
     verdict = sdk.accumulate(trial.client, out)
     if verdict.error is not None or verdict.final is None:
         return [f"SDK: {verdict.error!r}"]
-    final = codec(trial.client).decode_response(verdict.final)
+    try:
+        final = codec(trial.client).decode_response(verdict.final)
+    except UpstreamError as error:
+        return [f"SDK: {error}"]
     return [] if meaning(final) == meaning(expected) else ["the SDK's result differs"]
 
 

@@ -66,6 +66,12 @@ def interest_of(policy: Policy, block: Block) -> Interest:
     return "whole" if wanted else None
 
 
+def sees_responses(policy: Policy) -> bool:
+    """Return whether a policy looks at responses, or wants to know how they end."""
+    looks = policy.text or policy.reasoning or policy.calls or policy.others
+    return bool(looks) or type(policy).on_end is not Policy.on_end
+
+
 def _nothing() -> None:
     """Return no value: the reasoning goes on without one."""
 
@@ -227,7 +233,7 @@ class Hooks:
             reply = yield Pending(policy=policy.name, timeout=policy.timeout, work=call)
             result = reply.trouble or reply.value
         else:
-            result = guarded(call)
+            result = self._timed(policy, call)
         for _ in range(MOST_ROUNDS):
             if isinstance(result, Ask):
                 ask = result
@@ -240,6 +246,15 @@ class Hooks:
             else:
                 return result
         return Trouble("asked too many questions")
+
+    def _timed(self, policy: Policy, call: Callable[[], object]) -> object:
+        """Return what a plain hook returns. It cannot be interrupted, but a verdict that comes late does not count."""
+        started = self.records.clock()
+        result = guarded(call)
+        if self.records.clock() - started <= policy.timeout:
+            return result
+        close_coroutine(result)
+        return LATE
 
 
 def unwrapped(hooks: Hooks, value: object) -> object:

@@ -18,6 +18,7 @@ from trilogue.gateway.policies.driver import Ask, HookThreads, answer
 from trilogue.model import Event, Request, Usage
 from trilogue.policies import Context, Pending, Policy, PolicyRun, Record
 from trilogue.policies.checks import Trouble
+from trilogue.policies.hooks import sees_responses
 from trilogue.policies.records import MOST_RECORDS
 
 
@@ -47,6 +48,11 @@ class RequestPolicies:
             self.stopped = run
         self._record.policies = self.records()
         return run.request
+
+    @property
+    def sees_responses(self) -> bool:
+        """Whether any of the policies looks at responses, or wants to know how they end."""
+        return any([sees_responses(policy) for policy in self.policies])
 
     def response_run(self) -> PolicyRun:
         """Return a new run for the response of an attempt. It takes the place of the one before."""
