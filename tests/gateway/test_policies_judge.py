@@ -97,7 +97,8 @@ def served(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def questions(gateway: Pooled, answer: Answer, number: int = 1) -> list[dict[str, Any]]:
     """Return the log's lines about the requests that the policies of a request have made."""
-    parent, lines = answer.headers["x-request-id"], []
+    parent = answer.headers["x-request-id"]
+    lines: list[dict[str, Any]] = []
 
     def logged() -> bool:
         lines[:] = [line for line in gateway.gateway.lines if line.get("parent") == parent]
