@@ -6,9 +6,6 @@ import asyncio
 import base64
 import hmac
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +17,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from click.testing import CliRunner
 
 from tests.each import each
 from tests.gateway.pooling import ADMIN, ADMIN_KEY, Pooled, pooled
@@ -31,6 +29,7 @@ from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
 from tests.scripted.server import ScriptedUpstream
 from trilogue.capture import read_capture
+from trilogue.cli.approvals import approvals
 from trilogue.model import Protocol
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
@@ -249,10 +248,8 @@ def test_the_command_line(served: Pooled) -> None:
     """`trilogue approvals` lists, approves and denies."""
 
     def run(*arguments: str) -> str:
-        environ = {**os.environ, "TRILOGUE_ADMIN_KEY": ADMIN_KEY}
-        command = [sys.executable, "-m", "trilogue", "approvals", *arguments, "--url", str(served.admin.base_url)]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
-        return done.stdout + done.stderr
+        given = [*arguments, "--url", str(served.admin.base_url)]
+        return CliRunner().invoke(approvals, given, env={"TRILOGUE_ADMIN_KEY": ADMIN_KEY}).output
 
     async def decided(command: str, *more: str) -> Answer:
         asking = asyncio.create_task(ask(served, (C, C, True), "tools", "person"))
@@ -261,7 +258,8 @@ def test_the_command_line(served: Pooled) -> None:
         assert found["id"] in shown
         assert '{"city": "Paris"}' in shown
         assert json.loads(await asyncio.to_thread(run, "list", "--json"))["tool"] == "get_weather"
-        print(await asyncio.to_thread(run, command, found["id"], *more))
+        done = await asyncio.to_thread(run, command, found["id"], *more)
+        assert done == {"approve": "approved\n", "deny": "denied\n"}[command]
         return await asking
 
     assert b"get_weather" in asyncio.run(decided("approve")).body

@@ -17,7 +17,7 @@ from tests.gateway.pooling import ADMIN, Pooled, pooled
 from tests.gateway.process import until
 from tests.gateway.running import PROVIDERS
 from tests.gateway.test_policies import ask, asked_all, check, records, same
-from tests.gateway.wire import Answer, name, post
+from tests.gateway.wire import CASES, Answer, Case, name, post
 from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
 from tests.scripted.server import ScriptedUpstream
@@ -177,6 +177,7 @@ def test_a_question_is_a_request_of_its_own(served: Pooled) -> None:
     (asked,) = shown["asked"]
     assert (asked["id"], asked["status"], asked["model"]) == (f"{parent}-1", 200, "messages/score-0.1")
     assert asked["cost"] == pytest.approx((25 * 10 + 10 * 20) / 1e6)
+    assert served.admin.get("/requests/last").json()["id"] == parent
     question = served.admin.get(f"/requests/{parent}-1").json()
     assert (question["parent"], question["upstream"]) == (parent, "messages")
     assert (
@@ -275,6 +276,27 @@ def test_nothing_of_a_call_is_sent_before_the_verdict(served: Pooled) -> None:
     seen, _ = asyncio.run(first_seen(served, C, "none", b"get_weather"))
     assert seen is not None
     assert seen < 0.5
+
+
+NO_HOLD = """
+import trilogue.policies.machine as machine
+real = machine.interest_of
+machine.interest_of = lambda policy, block: None if policy.calls else real(policy, block)
+"""
+"""takes the hold away: policies are not asked before a call goes on"""
+
+
+def leaks(gateway: Pooled) -> list[Case]:
+    """Return the pairs on which any byte of the arguments reached the client although the judge forbids the call."""
+    answers = asked_all(gateway, "tools", "strict")
+    return [case for case, answer in answers.items() if b"ris" in answer.body.replace(b"risk", b"")]
+
+
+def test_the_canary_finds_a_missing_hold(served: Pooled, up: ScriptedUpstream, tmp_path: Path) -> None:
+    """Without the hold, what is forbidden reaches the client on every pair; with it, on none."""
+    assert leaks(served) == []
+    with pooled(tmp_path, _config(), up, patch=NO_HOLD) as broken:
+        assert leaks(broken) == CASES
 
 
 def test_the_capture_has_the_verdicts(served: Pooled) -> None:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from trilogue.limits import BILLION, BudgetSettings, Estimate, RateLimits, Refused, Subject, admit, settle, spent
+from trilogue.limits import (
+    BILLION,
+    BudgetSettings,
+    Estimate,
+    RateLimits,
+    Refused,
+    Subject,
+    admit,
+    charge,
+    settle,
+    spent,
+)
 from trilogue.limits.slots import PERIODS, ROW, period_end, period_start
 
 NOON = 1_763_467_200.0
@@ -116,3 +127,18 @@ def test_periods_begin_and_end_with_the_calendar(name: str, start: float, end: f
     assert number(start) == number(NOON)
     if end is not None:
         assert number(end - 1) == number(NOON) == number(end) - 1
+
+
+def test_what_is_spent_besides_counts_without_being_a_request() -> None:
+    """Tokens and money count; the number of requests, and of those that run, does not change."""
+    limits = RateLimits(tokens_per_minute=100, requests_per_minute=2, concurrency=1)
+    one, counts = Subject("key", "ci", limits, BudgetSettings(day=1.0)), row()
+    admit(NOON, [(one, counts)], Estimate(10, 0))
+    assert charge(NOON, [(one, counts)], Estimate(50, DOLLAR // 2)) == []
+    assert admit(NOON, [(one, counts)], NOTHING) == Refused(one, "concurrency", "rate", 1.0)
+    settle(NOON, [(one, counts)], Estimate(10, 0), Estimate(10, 0))
+    assert spent(NOON, one, counts) == {"day": (0.5, 1.0)}
+    refused = admit(NOON, [(one, counts)], Estimate(50, 0))
+    assert isinstance(refused, Refused)
+    assert refused.limit == "tokens_per_minute"
+    assert isinstance(admit(NOON, [(one, counts)], Estimate(40, 0)), list)

@@ -136,9 +136,9 @@ class _RequestsPart:
         return [{name: row[name] for name in _ASKED} for row in rows]
 
     def _last(self) -> RequestRecord | None:
-        """Return the request that began last, without those that are not about a model, unless they have failed."""
+        """Return the request of a client that began last, without those that are about no model and have not failed."""
         asked: Iterator[RequestRecord] = (
-            record for record in known_requests(self._context) if record.model or failed(record)
+            record for record in known_requests(self._context) if not record.parent and (record.model or failed(record))
         )
         return max(asked, key=lambda record: record.began_at, default=None)
 
