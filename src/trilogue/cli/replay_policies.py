@@ -83,9 +83,8 @@ def judge_files(files: Sequence[str], given: Sequence[str], answered: str | None
         driver = _Driver(runner, answered)
         for path in files:
             worst = max(worst, _judge_file(path, choosers, driver.settle, json=json))
-    if driver.unanswered:
-        names = ", ".join(driver.unanswered)
-        click.echo(f"{names}: asks, and nobody answers here; --answer yes, no or a score does", err=True)
+    for name in driver.unanswered:
+        click.echo(f"{name} asks a question that nobody answers here: add --answer yes, no or a score", err=True)
     return worst
 
 
