@@ -10,6 +10,7 @@ import { poll } from "../poll.js";
 import { table } from "../table.js";
 import { startCapture } from "./captures.js";
 import { hasFailed, status } from "./requests.js";
+import { verdictsCard } from "./verdicts.js";
 
 const SECONDS = 1;
 
@@ -90,7 +91,8 @@ function factElements(request) {
       }),
       tile("Cost", money(request.cost, request.currency ?? "")),
     ),
-    h("div", { class: "columns" }, attemptsCard(request), lossesCard(request), policiesCard(request)),
+    h("div", { class: "columns" }, attemptsCard(request), lossesCard(request)),
+    verdictsCard(request),
   ];
 }
 
@@ -184,32 +186,6 @@ function considered(request) {
   );
 }
 
-const VERDICT_TONES = { pass: "good", rewrite: "info", replace: "warn", drop: "warn", stop: "bad", error: "bad" };
-
-/** Return what policies have decided; nothing if there are none. */
-function policiesCard(request) {
-  const decisions = request.policies ?? [];
-  if (!decisions.length) return null;
-  return h(
-    "section",
-    { class: "card" },
-    h("h2", {}, "Policies"),
-    h(
-      "ul",
-      { class: "plain" },
-      decisions.map((one) =>
-        h(
-          "li",
-          {},
-          badge(one.verdict, VERDICT_TONES[one.verdict]),
-          ` ${one.policy}: ${one.reason || one.kind || one.stage}`,
-          h("span", { class: "dim" }, ` after ${duration(ms(one.at_ms))}, in ${duration(ms(one.duration_ms))}`),
-        ),
-      ),
-    ),
-  );
-}
-
 function lossesCard(request) {
   const losses = request.losses ?? [];
   if (!losses.length) {
@@ -242,6 +218,7 @@ function lossesCard(request) {
     ],
   });
   made.update(losses);
+  made.element.signature = `losses ${losses.length}`; // a running request can lose more
   const worst = TONES[request.severity];
   return h("section", { class: "card" }, h("h2", {}, "Losses ", badge(count(losses.length), worst)), made.element);
 }
