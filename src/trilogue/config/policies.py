@@ -105,7 +105,10 @@ def located(use: Any, folder: Path) -> Any:
 
 def _with_secrets(entry: dict[str, Any], environ: Mapping[str, str] | None, folder: Path) -> dict[str, Any]:
     use = entry["use"]
-    names = find_policy(use).secrets if isinstance(use, str) and use else ()
+    try:
+        names = find_policy(use).secrets if isinstance(use, str) and use else ()
+    except PolicyError as error:
+        raise PolicyError(f"{use}: {error}") from None
     found = {name: entry[name] for name in names if isinstance(entry.get(name), str)}
     if environ is None:
         # Any text will do: the commands that need no secrets run no policies.
