@@ -10,7 +10,8 @@ import pytest
 from msgspec import Struct, inspect
 
 import trilogue.policies
-from tests.policies.page_examples import PAGES, outcome, policies_of, rows_of
+from tests.policies.page_examples import DEMO, PAGES, outcome, policies_of, rows_of
+from trilogue.config import parse
 from trilogue.policies import Policy, PolicySettings
 from trilogue.policies.loading import SHIPPED
 from trilogue.policies.shipped.action import ActionSettings
@@ -60,6 +61,24 @@ def test_the_examples_on_its_page_are_what_happens(name: str) -> None:
     found = {row: outcome(policies_of(page(name)), row) for row in rows}
     assert found == {row: (row.result, row.verdict) for row in rows}
     assert any(verdict != "pass" for _, verdict in found.values())
+
+
+GUIDE = (PAGES.parent / "from-other-policies.md").read_text("utf-8")
+CONFIGURATIONS = re.findall(r"^```yaml\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("text", CONFIGURATIONS)
+def test_configurations_for_those_who_come_from_elsewhere_load(text: str) -> None:
+    """As a gateway loads them."""
+    config = parse((DEMO + text).encode(), {}, Path())
+    assert config.policies
+
+
+def test_every_policy_is_named_for_those_who_come_from_elsewhere() -> None:
+    """Except those that the other systems have no counterpart for."""
+    named = set(re.findall(r"\(policies/(\w+)\.md\)", GUIDE))
+    assert set(SHIPPED) - named == {"approve", "force_model", "inject_system", "limits"}
+    assert len(CONFIGURATIONS) >= 8
 
 
 def test_every_public_name_is_documented() -> None:
