@@ -104,8 +104,8 @@ def test_verdicts_and_differences(folder: Path) -> None:
     done = run_process("replay", "--policy", one, "one.jsonl")
     assert (done.returncode, done.stderr) == (CHANGES, b"")
     assert done.stdout.decode() == WEATHER.format("one.jsonl")
-    done = run("--policy", one, "--json", "one.jsonl")
-    verdict, block, stop = [json.loads(line) for line in done.stdout.splitlines()]
+    lines = run("--policy", one, "--json", "one.jsonl").stdout.splitlines()
+    verdict, block, stop = [json.loads(line) for line in lines]
     assert verdict == {
         "file": "one.jsonl",
         "policy": "house",

@@ -38,6 +38,8 @@ PASSES, CHANGES, CANNOT = 0, 1, 2
 NAMES = ("without", "with")
 YAML = (".yaml", ".yml", ".json")
 YES, NO = "yes", "no"
+SHOWN = ("policy", "stage", "verdict", "reason", "block", "kind", "matches")
+"""the fields of a record that are printed; times would differ in every run"""
 
 Chooser = Callable[[Subject], tuple[Policy, ...]]
 """returns the policies for a captured request"""
@@ -195,11 +197,7 @@ def _chosen(choosers: Sequence[Chooser], subject: Subject) -> tuple[Policy, ...]
 
 
 def _report(path: str, judged: JudgedReplay, *, json: bool) -> None:
-    rows = [
-        {"policy": one.policy, "stage": one.stage, "verdict": one.verdict, "reason": one.reason}
-        | {"block": one.block, "kind": one.kind, "matches": one.matches}
-        for one in judged.records
-    ]
+    rows: list[dict[str, Json]] = [{name: getattr(record, name) for name in SHOWN} for record in judged.records]
     for row in rows:
         click.echo(dump_text({"file": path, **row}) if json else f"{path}: {verdict_text(row)}")
     for step in judged.steps:
