@@ -28,10 +28,15 @@ BLOCKS = [
     if WHOLE.search(text)
 ]
 
+SAVED = re.compile(r"Save this as `(\w+\.py)`:\n\n```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+"""Python files that a page has its readers write, which a configuration on it may name"""
+
 
 @pytest.mark.parametrize(("page", "number", "text"), BLOCKS, ids=[f"{page}-{number}" for page, number, _ in BLOCKS])
 def test_configuration_is_right(page: str, number: int, text: str, tmp_path: Path) -> None:
     """A block is valid and can be served once its variables are set and its keys are stored."""
+    for name, code in SAVED.findall((ROOT / page).read_text("utf-8")):
+        (tmp_path / name).write_text(code)
     text = STORED.sub(r"env:\1", text)
     names = [*VARIABLE.findall(text), *filter(None, KEYS)]
     environ = {name: VALUE.format(9 + number) for number, name in enumerate(names)}

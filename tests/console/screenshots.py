@@ -46,6 +46,10 @@ providers:
     accounts: [{account("prod")}]
 routes:
   - {{match: claude-sonnet-4-6, targets: [{{provider: deepseek, model: deepseek-chat}}, {{provider: anthropic}}]}}
+policies:
+  no-secrets: redact
+  no-shell: {{use: tools, rules: [{{tools: [Bash], deny: [Paris], reason: the command leaves the project}}]}}
+model_policies: {{openai/gpt-5.2: [no-secrets, no-shell]}}
 """
 TOOL = {"name": "read_file", "description": "Reads a file.", "input_schema": {"type": "object", "properties": {}}}
 AGENT = {
@@ -71,6 +75,12 @@ TRAFFIC: list[tuple[str, dict[str, Any]]] = [
     ("/v1/messages", AGENT | {"model": "claude-opus-4-8", "stream": True}),
     ("/v1/messages", AGENT | {"stream": True}),
 ]
+JUDGED = AGENT | {
+    "model": "openai/gpt-5.2",
+    "stream": True,
+    "messages": [{"role": "user", "content": "Tidy up, and tell jane@example.org."}],
+    "tools": [TOOL | {"name": "Bash"}, TOOL],
+}
 USERS = [
     ("laptop", "claude-opus-4-8", "claude-opus-4-8", "anthropic", "team-a", (9000, 600), (5, 0.5, 25)),
     ("ci", "claude-sonnet-4-6", "deepseek-chat", "deepseek", "main", (11000, 450), (0.28, 0.028, 0.42)),
@@ -154,6 +164,12 @@ def take(pool: Pooled, folder: Path) -> None:
             tab.page.get_by_role("heading", name="Phases").scroll_into_view_if_needed()
             tab.page.evaluate("document.getElementById('phases-title').scrollIntoView(); scrollBy(0, -60)")
             save(tab, folder / "console-phases.webp")
+            pool.up.by_key[secret("prod")] = "parallel-tools"
+            httpx2.post(f"{pool.gateway.url}/v1/messages", headers={"x-api-key": CLIENT_KEY}, json=JUDGED)
+            tab.open("requests")
+            tab.open("requests/last")
+            tab.page.get_by_role("heading", name="Policies").wait_for()
+            save(tab, folder / "console-policies.webp")
         with console(browser, url, width=WIDTH, dark=True) as tab:
             tab.page.set_viewport_size({"width": WIDTH, "height": HEIGHT + 200})
             tab.sign_in()

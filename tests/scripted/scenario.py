@@ -190,6 +190,19 @@ def _loop(seen: Seen) -> Answer:
     return _named(Answer((Say(("Step ", f"{seen.results + 1}.")), call), Stop.CALLS), seen)
 
 
+def _shell(seen: Seen) -> Answer:
+    """Run a command that destroys something next to a harmless one, and go on with the last result."""
+    if seen.results:
+        return Answer((Say(("I go on with: ", seen.last_result.strip() or "nothing")),))
+    if "Bash" not in seen.tools:
+        return TEXT
+    calls = (
+        Call(('{"command": "rm -r', 'f build", "description"', ': "Clean up"}'), "Bash"),
+        Call(('{"command": "echo ', 'kept", "description"', ': "Say so"}'), "Bash"),
+    )
+    return Answer((Say(("I tidy", " up.")), *calls), Stop.CALLS)
+
+
 def _fixed(answer: Answer) -> Callable[[Seen], Answer]:
     return lambda _: answer
 
@@ -204,6 +217,7 @@ ANSWERS: dict[str, Callable[[Seen], Answer]] = {
     "parallel-tools": _after_results(PARALLEL),
     "interleaved-tools": _after_results(Answer((PARIS, ROME), Stop.CALLS, interleaved=True)),
     "tool-loop": _loop,
+    "shell": _shell,
     "reasoning": _fixed(REASONED),
     "reasoning-tools": _after_results(Answer((Think(), PARIS), Stop.CALLS, output=14, thought=4)),
     "search": _fixed(SEARCH),

@@ -12,6 +12,7 @@ import click
 
 from trilogue.cli.admin_client import admin_client, admin_options
 from trilogue.cli.files import counted
+from trilogue.cli.verdicts import verdict_text
 from trilogue.gateway.log.lines import printable
 from trilogue.gateway.observe.request_text import count, duration
 
@@ -65,7 +66,7 @@ def _sections(request: Row) -> Iterator[tuple[str, list[str]]]:
         yield "translation", list(_translation(request))
         yield "lost", list(_losses(request["losses"]))
     if request.get("policies"):
-        yield "policies", [_verdict(one) for one in request["policies"]]
+        yield "policies", [f"{verdict_text(one)}, {_ms(one['duration_ms'])}" for one in request["policies"]]
     if request.get("asked"):
         yield "asked", [_question(one) for one in request["asked"]]
     yield "times", [_times(request)]
@@ -151,13 +152,6 @@ def _losses(losses: list[Row]) -> Iterator[str]:
         more = f" and {len(found) - MOST_PATHS} more" if len(found) > MOST_PATHS else ""
         yield f"{code} ({found[0]['severity']}) at {', '.join(paths)}{more}: {found[0]['instead']}"
         yield f"  advice: {found[0]['advice']}"
-
-
-def _verdict(one: Row) -> str:
-    """Return what a policy decided, about what, and why."""
-    what = f"{one['kind']} (block {one['block']})" if one["block"] is not None else one["stage"]
-    reason = f": {one['reason']}" if one["reason"] else ""
-    return f"{one['policy']}: {one['verdict']} {what}{reason}, {_ms(one['duration_ms'])}"
 
 
 def _question(one: Row) -> str:

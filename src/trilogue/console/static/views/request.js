@@ -11,6 +11,7 @@ import { poll } from "../poll.js";
 import { table } from "../table.js";
 import { startCapture } from "./captures.js";
 import { hasFailed, status } from "./requests.js";
+import { askedCard, verdictsCard } from "./verdicts.js";
 
 const SECONDS = 1;
 
@@ -93,7 +94,9 @@ function factElements(request) {
       }),
       tile("Cost", money(request.cost, request.currency ?? "")),
     ),
-    h("div", { class: "columns" }, attemptsCard(request), lossesCard(request), policiesCard(request)),
+    h("div", { class: "columns" }, attemptsCard(request), lossesCard(request)),
+    verdictsCard(request),
+    askedCard(request),
   ];
 }
 
@@ -187,47 +190,6 @@ function considered(request) {
   );
 }
 
-const VERDICT_TONES = { pass: "good", rewrite: "info", replace: "warn", drop: "warn", stop: "bad", error: "bad" };
-
-/** Return what policies have decided, and the requests that they have made; nothing if there are none. */
-function policiesCard(request) {
-  const decisions = request.policies ?? [];
-  const asked = request.asked ?? [];
-  if (!decisions.length && !asked.length) return null;
-  return h(
-    "section",
-    { class: "card" },
-    h("h2", {}, "Policies"),
-    h(
-      "ul",
-      { class: "plain" },
-      decisions.map((one) =>
-        h(
-          "li",
-          {},
-          badge(one.verdict, VERDICT_TONES[one.verdict]),
-          ` ${one.policy}: ${one.reason || one.kind || one.stage}`,
-          h("span", { class: "dim" }, ` after ${duration(ms(one.at_ms))}, in ${duration(ms(one.duration_ms))}`),
-        ),
-      ),
-      asked.map((one) =>
-        h(
-          "li",
-          {},
-          badge("asked", "info"),
-          ` ${one.model}: `,
-          requestLink(one.id),
-          h("span", { class: "dim" }, ` in ${duration(ms(one.total_ms))}, ${money(one.cost, one.currency ?? "")}`),
-        ),
-      ),
-    ),
-  );
-}
-
-function requestLink(id) {
-  return h("a", { href: `#/requests/${encodeURIComponent(id)}` }, h("code", {}, id));
-}
-
 function lossesCard(request) {
   const losses = request.losses ?? [];
   if (!losses.length) {
@@ -260,6 +222,7 @@ function lossesCard(request) {
     ],
   });
   made.update(losses);
+  made.element.signature = `losses ${losses.length}`; // a running request can lose more
   const worst = TONES[request.severity];
   return h("section", { class: "card" }, h("h2", {}, "Losses ", badge(count(losses.length), worst)), made.element);
 }
