@@ -12,7 +12,7 @@ NEEDS := 'import sys; sys.version_info >= (3, 11) or sys.exit("Trilogue needs Py
 	+ sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint docs bench bench-quick bench-docs bench-core bench-state lock clean
+.PHONY: help setup run test lint style types tests docs bench bench-quick bench-docs bench-core bench-state lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -40,14 +40,23 @@ $(RUN_STAMP): $(RUN_LOCK) pyproject.toml | $(BIN)/python
 run: $(RUN_STAMP) ## Start the gateway and print how to connect; make run PORT=8080
 	@$(SERVE) $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) $(if $(CONFIG),--config $(CONFIG))
 
-test: lint ## Lint, check the types and run the tests
-	@# One process more than there are cores: many tests wait for a time limit, not for the processor.
-	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
+test: style ## Lint, check the types and run the tests
+	@$(MAKE) --no-print-directory -j 2 types tests
 
-lint: $(STAMP) ## Check style, format and types
+lint: style types ## Check style, format and types
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(STAMP)
 	$(BIN)/mypy
+
+tests: $(STAMP)
+	@# Compile once: several processes read these files, and where Python is told not to keep bytecode, hundreds would.
+	@$(BIN)/python -m compileall -q src tests
+	@# One process more than there are cores: many tests wait for a time limit, not for the processor.
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 
 DOCS_VENV := .venv-docs
 $(DOCS_VENV)/.installed: website/requirements.lock

@@ -110,7 +110,7 @@ def test_nothing_outlives_its_request(stream: bool, tmp_path: Path) -> None:
         for end in list(ENDINGS.values()) * TIMES:
             end(gateway, up, stream)
         gateway.signal(signal.SIGTERM)
-        until(lambda: "garbage" in gateway.log, 10)
+        until(lambda: "garbage" in gateway.log)
         found = re.search(r"garbage (\{.*\})", gateway.log)
         assert found is not None
         assert OURS.isdisjoint(json.loads(found[1])), found[1]
