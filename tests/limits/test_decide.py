@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from trilogue.limits import BILLION, BudgetSettings, Estimate, RateLimits, Refused, Subject, admit, settle, spent
+from trilogue.limits import (
+    BILLION,
+    BudgetSettings,
+    Estimate,
+    RateLimits,
+    Refused,
+    Subject,
+    admit,
+    budgets_standing,
+    settle,
+)
 from trilogue.limits.slots import PERIODS, ROW, period_end, period_start
 
 NOON = 1_763_467_200.0
@@ -88,10 +98,10 @@ def test_real_cost_replaces_the_reservation_and_warns_once() -> None:
     for _ in range(9):
         assert isinstance(admit(NOON, [(one, counts)], Estimate(0, DOLLAR // 5)), list)
         warnings += settle(NOON, [(one, counts)], Estimate(0, DOLLAR // 5), Estimate(0, DOLLAR // 10))
-    assert spent(NOON, one, counts)["day"] == pytest.approx((0.9, 1.0))
+    assert budgets_standing(NOON, one, counts)[0].spent == pytest.approx(0.9)
     assert [(found.period, found.limit) for found in warnings] == [("day", 1.0)]
     assert isinstance(admit(NOON, [(one, counts)], Estimate(0, DOLLAR // 5)), Refused)
-    assert spent(NOON + 86_400, one, counts) == {"day": (0.0, 1.0)}
+    assert budgets_standing(NOON + 86_400, one, counts)[0].left == 1.0
 
 
 def test_unknown_prices_are_refused_unless_allowed() -> None:

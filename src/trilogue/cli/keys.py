@@ -20,7 +20,8 @@ import msgspec
 import yaml
 
 from trilogue.cli.accounts import CONFIG, aligned
-from trilogue.config import ConfigError, find, load, state_file
+from trilogue.config import Config, ConfigError, find, load, state_file
+from trilogue.config.key_options import key_option_problems
 from trilogue.gateway.admin.client_keys import KEY_NAME, shown_key
 from trilogue.gateway.setup.managed_keys import FILE_NAME, place_of_keys
 from trilogue.keys import KeyOptions, ManagedKey, parse_time
@@ -80,8 +81,9 @@ def create(name: str, path: str | None, settings: tuple[str, ...], expires: str 
     """Make a key and print its text, which is not shown again."""
     if not KEY_NAME.fullmatch(name):
         raise click.UsageError("the name must be 1 to 100 letters, digits and . @ + - _")
-    options, ends = _options(KeyOptions(), settings), _time(expires)
-    with _store(path) as store:
+    ends = _time(expires)
+    with _store(path) as (store, config):
+        options = _options(KeyOptions(), settings, config)
         _print_text(*store.create(name, options, ends, _user()), as_json=as_json)
 
 
@@ -93,10 +95,10 @@ def create(name: str, path: str | None, settings: tuple[str, ...], expires: str 
 @_JSON
 def change(key: str, path: str | None, settings: tuple[str, ...], expires: str | None, as_json: bool) -> None:
     """Change options of a key; the others stay. Its text stays the same."""
-    with _store(path) as store:
+    with _store(path) as (store, config):
         old = store.find(key)
         ends = _time(expires) if expires is not None else old.expires
-        changed = store.change(old.id, _options(old.options, settings), ends, _user())
+        changed = store.change(old.id, _options(old.options, settings, config), ends, _user())
     click.echo(_dumped(changed) if as_json else f"{changed.name} was changed")
 
 
@@ -109,7 +111,7 @@ def change(key: str, path: str | None, settings: tuple[str, ...], expires: str |
 @_JSON
 def rotate(key: str, path: str | None, overlap: str, as_json: bool) -> None:
     """Give a key a new text and print it. The old text works for a while, so that clients can be changed."""
-    with _store(path) as store:
+    with _store(path) as (store, _):
         _print_text(*store.rotate(key, _time(overlap, 0.0) or 0.0, _user()), as_json=as_json)
 
 
@@ -119,14 +121,14 @@ def rotate(key: str, path: str | None, overlap: str, as_json: bool) -> None:
 @click.option("--stop-streams", is_flag=True, help="Also end the requests that run with it.")
 def revoke(key: str, path: str | None, stop_streams: bool) -> None:
     """Make a key stop working for good, on all gateways, within a second."""
-    with _store(path) as store:
+    with _store(path) as (store, _):
         revoked = store.revoke(key, _user(), stop_streams=stop_streams)
     click.echo(f"{revoked.name} was revoked")
 
 
 @contextmanager
-def _store(path: str | None) -> Iterator[KeyStore]:
-    """Open the store of a configuration. Raises UsageError."""
+def _store(path: str | None) -> Iterator[tuple[KeyStore, Config]]:
+    """Open the store of a configuration, and return both. Raises UsageError."""
     file = find(Path(path) if path else None)
     try:
         config = load(file, os.environ, secrets=False)
@@ -134,10 +136,10 @@ def _store(path: str | None) -> Iterator[KeyStore]:
         raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
     where = place_of_keys(config.state, state_file(os.environ, FILE_NAME, file))
     with closing(KeyStore(database_of(where))) as store:
-        yield store
+        yield store, config
 
 
-def _options(old: KeyOptions, settings: Sequence[str]) -> KeyOptions:
+def _options(old: KeyOptions, settings: Sequence[str], config: Config) -> KeyOptions:
     """Return the options with those changed that were given. Raises UsageError."""
     fields: dict[str, Any] = msgspec.to_builtins(old)
     for text in settings:
@@ -154,9 +156,12 @@ def _options(old: KeyOptions, settings: Sequence[str]) -> KeyOptions:
         else:
             fields[outer] = [found] if isinstance(fields[outer], list | tuple) and isinstance(found, str) else found
     try:
-        return msgspec.convert(fields, KeyOptions)
+        options = msgspec.convert(fields, KeyOptions)
     except msgspec.ValidationError as error:
         raise click.UsageError(f"--set: {error}") from None
+    for place, problem in key_option_problems(options, config):
+        raise click.UsageError(f"--set {place}: {problem}")
+    return options
 
 
 def _time(text: str | None, now: float | None = None) -> float | None:
@@ -185,7 +190,7 @@ def _print_text(key: ManagedKey, text: str, *, as_json: bool) -> None:
 
 
 def _print_list(path: str | None, as_json: bool) -> None:
-    with _store(path) as store:
+    with _store(path) as (store, _):
         found = store.all()
     if as_json:
         for key in found:

@@ -12,12 +12,14 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from trilogue.config.client_accounts import client_account_problems
+from trilogue.config.key_options import key_option_problems
 from trilogue.config.network import is_loopback, official_urls, proxy_fault, url_fault
 from trilogue.config.problems import NAME, NAME_RULE
 from trilogue.config.providers import DEMO_URL, ProviderSettings
 from trilogue.config.secret import Secret, foreign_reference
 from trilogue.config.tracing import TracingSettings
 from trilogue.config.types import Config, routable
+from trilogue.config.webhook import WebhookSettings
 from trilogue.errors import ClientError
 from trilogue.headers import LEGAL_NAME, OF_CONNECTION
 from trilogue.keys import is_time
@@ -52,6 +54,7 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     yield from _check_store("state.store", config.state.store, ("memory", "none"))
     yield from _check_store("usage.store", config.usage.store, ("none",))
     yield from _check_tracing(config.tracing)
+    yield from _check_webhook(config.webhook)
     yield from _check_capture(config)
     for name, provider in config.providers.items():
         yield from _check_provider(f"providers.{name}", name, provider)
@@ -81,9 +84,8 @@ def _check_keys(config: Config) -> Findings:
             yield f"keys[{index}]", f"must have at least {MIN_CLIENT_KEY} characters"
         if key.expires and not is_time(key.expires):
             yield f"keys[{index}].expires", "must be a date or a time such as 2027-01-31 or 2027-01-31T18:00"
-        for number, provider in enumerate(key.providers):
-            if provider not in config.providers:
-                yield f"keys[{index}].providers[{number}]", "there is no such provider"
+        for path, text in key_option_problems(key, config, policies=False):
+            yield f"keys[{index}].{path}", text
 
 
 def _check_admin(config: Config) -> Findings:
@@ -137,6 +139,17 @@ def _check_tracing(tracing: TracingSettings) -> Findings:
     if tracing.endpoint and (tracing.endpoint.startswith("demo") or url_fault(tracing.endpoint)):
         yield "tracing.endpoint", "must be an http(s) URL without a user, a password or a key; put the key into headers"
     yield from _check_headers("tracing.headers", tracing.headers)
+
+
+def _check_webhook(webhook: WebhookSettings) -> Findings:
+    if webhook.url and not webhook.url.reveal().startswith(("http://", "https://")):
+        yield "webhook.url", "must be an http(s) URL"
+    elif webhook.url and not _is_url(webhook.url.reveal()):
+        yield "webhook.url", "is not a valid URL"
+    if webhook.secret and len(webhook.secret.reveal()) < MIN_ADMIN_KEY:
+        yield "webhook.secret", f"must have at least {MIN_ADMIN_KEY} characters"
+    if webhook.secret is not None and webhook.url is None:
+        yield "webhook.secret", "needs webhook.url"
 
 
 def _check_capture(config: Config) -> Findings:
@@ -223,6 +236,9 @@ def warnings(config: Config) -> Findings:
         yield f"aliases.{alias}", f"no provider serves {config.aliases[alias]}"
     if config.admin.enabled and config.admin.key is None and not is_loopback(config.admin.host):
         yield "admin.host", "the admin interface is off: an address that other machines can reach needs admin.key"
+    url = config.webhook.url.reveal() if config.webhook.url else ""
+    if url.startswith("http://") and not _is_on_loopback(url):
+        yield "webhook.url", "http:// sends warnings unencrypted"
     yield from _state_warnings(config)
     yield from _tracing_warnings(config.tracing)
 
@@ -272,6 +288,9 @@ def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
         yield "state.store", config.state.store
     if config.usage.store is not None and "@" in config.usage.store.reveal():
         yield "usage.store", config.usage.store
+    yield from (
+        (f"webhook.{name}", value) for name in ("url", "secret") if (value := getattr(config.webhook, name)) is not None
+    )
     yield from ((f"tracing.headers.{name}", value) for name, value in config.tracing.headers.items())
     yield from ((f"seal_keys[{index}]", key) for index, key in enumerate(config.seal_keys))
 

@@ -12,10 +12,11 @@ from trilogue.limits.decide import (
     Subject,
     Warned,
     admit,
+    mark_told,
     settle,
-    spent,
 )
 from trilogue.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits
+from trilogue.limits.standing import BudgetStanding, LimitStanding, budgets_standing, limits_standing
 from trilogue.limits.table import LazyTable, LimitsFull, LimitTable, MemoryTable
 
 __all__ = [
@@ -23,8 +24,10 @@ __all__ = [
     "NO_BUDGET",
     "NO_LIMITS",
     "BudgetSettings",
+    "BudgetStanding",
     "Estimate",
     "LazyTable",
+    "LimitStanding",
     "LimitTable",
     "LimitsFull",
     "MemoryTable",
@@ -34,6 +37,8 @@ __all__ = [
     "Subject",
     "Warned",
     "admit",
+    "budgets_standing",
+    "limits_standing",
+    "mark_told",
     "settle",
-    "spent",
 ]

@@ -32,17 +32,22 @@ from trilogue.limits.slots import (
 
 BILLION = 1_000_000_000
 WARN_SHARE = 0.8
+TOLD = -1
+"""marks a warning that has arrived; until then the cell has the time of the latest try"""
+REMIND_SECONDS = 600
+"""after which a warning is given again that has not arrived, because its process ended or gave up"""
 CONCURRENCY_RETRY = 1.0
 """seconds: when a running request ends is not known"""
 
 
 class Subject(Struct, frozen=True):
-    """Who or what a request counts for: `kind` is key, owner, model or route."""
+    """Who or what a request counts for: `kind` is key, owner, model or route. `shown`: its name for people."""
 
     kind: str
     name: str
     limits: RateLimits = NO_LIMITS
     budget: BudgetSettings = NO_BUDGET
+    shown: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -77,10 +82,14 @@ class Remaining(NamedTuple):
 
 
 class Warned(NamedTuple):
-    """A budget of which most is spent, noticed for the first time in its period. Amounts are in dollars."""
+    """A budget of which most is spent, noticed for the first time in its period. Amounts are in dollars.
+
+    `number`: tells the period from other ones of its kind.
+    """
 
     subject: Subject
     period: str
+    number: int
     spent: float
     limit: float
 
@@ -113,24 +122,23 @@ def settle(now: float, subjects: Subjects, estimate: Estimate, used: Estimate) -
                 at = window(row, position, now)
                 # The window may be a later one than that of the estimate: then only what is over it is counted.
                 row[at + OWN] = max(0, row[at + OWN] + used.tokens - estimate.tokens)
-        for position, limit in _budgets(subject):
+        for position, limit in budgets_of(subject):
             at = budget(row, position, now)
             row[at + RESERVED] = max(0, row[at + RESERVED] - (estimate.cost or 0))
             row[at + SPENT] += used.cost or 0
             total = row[at + SPENT] + row[at + SPENT_ELSEWHERE]
-            if not row[at + WARNED] and total >= WARN_SHARE * limit:
-                row[at + WARNED] = 1
-                warned.append(Warned(subject, PERIODS[position].name, total / BILLION, limit / BILLION))
+            told = row[at + WARNED]
+            if total >= WARN_SHARE * limit and told != TOLD and now - told >= REMIND_SECONDS:
+                row[at + WARNED] = int(now)
+                warned.append(Warned(subject, PERIODS[position].name, row[at], total / BILLION, limit / BILLION))
     return warned
 
 
-def spent(now: float, subject: Subject, row: Row) -> dict[str, tuple[float, float]]:
-    """Return what was spent and what may be spent in each period that has a budget, in dollars."""
-    found = {}
-    for position, limit in _budgets(subject):
-        at = budget(row, position, now)
-        found[PERIODS[position].name] = ((row[at + SPENT] + row[at + SPENT_ELSEWHERE]) / BILLION, limit / BILLION)
-    return found
+def mark_told(now: float, subject: Subject, row: Row, period: str) -> None:
+    """Note that a warning about a budget has arrived, so that it is not given again in this period."""
+    for position, _ in budgets_of(subject):
+        if PERIODS[position].name == period:
+            row[budget(row, position, now) + WARNED] = TOLD
 
 
 def _refusal(now: float, subject: Subject, row: Row, estimate: Estimate) -> Refused | None:
@@ -151,7 +159,7 @@ def _refusal(now: float, subject: Subject, row: Row, estimate: Estimate) -> Refu
 
 
 def _budget_refusal(now: float, subject: Subject, row: Row, estimate: Estimate) -> Refused | None:
-    for position, limit in _budgets(subject):
+    for position, limit in budgets_of(subject):
         name = PERIODS[position].name
         if estimate.cost is None:
             if subject.budget.unknown_prices == "refuse":
@@ -166,7 +174,7 @@ def _budget_refusal(now: float, subject: Subject, row: Row, estimate: Estimate) 
 
 def _count(now: float, subject: Subject, row: Row, estimate: Estimate) -> Iterable[Remaining]:
     row[RUNNING] += 1
-    for position, _ in _budgets(subject):
+    for position, _ in budgets_of(subject):
         row[budget(row, position, now) + RESERVED] += estimate.cost or 0
     for position, counted in enumerate(COUNTED):
         limit = getattr(subject.limits, counted.limit)
@@ -178,8 +186,8 @@ def _count(now: float, subject: Subject, row: Row, estimate: Estimate) -> Iterab
         yield Remaining(counted.what, limit, left, _until_next(now, counted.seconds))
 
 
-def _budgets(subject: Subject) -> Iterable[tuple[int, int]]:
-    """Return the position and the amount of each budget that a subject has."""
+def budgets_of(subject: Subject) -> Iterable[tuple[int, int]]:
+    """Return the position in `PERIODS` and the amount of each budget that a subject has."""
     for position, period in enumerate(PERIODS):
         amount = getattr(subject.budget, period.name)
         if amount is not None:

@@ -12,7 +12,16 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from trilogue.gateway.endpoints import background, compact, conversations, count_tokens, generate, models, responses
+from trilogue.gateway.endpoints import (
+    background,
+    compact,
+    conversations,
+    count_tokens,
+    generate,
+    models,
+    own_usage,
+    responses,
+)
 from trilogue.gateway.endpoints.boundary import begin, report
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.endpoints.other import OtherEndpoints
@@ -53,6 +62,7 @@ CLIENT_CLOSED = 499
 """for the log only: the client has disconnected"""
 
 _MODELS = "/models"
+_USAGE = "/usage"
 _BASE = "/v1"
 _SERVED = [one.endpoint.path for one in CODECS.values() if one.endpoint.path]
 
@@ -233,12 +243,15 @@ class Gateway:
             handler = models.handle_list
         elif request.method in ("GET", "HEAD") and path.startswith(f"{_MODELS}/"):
             handler = models.handle_one
+        elif request.method in ("GET", "HEAD") and path == _USAGE:
+            handler = own_usage.handle
         return HttpRoute(handler, owner(path) or protocol_of_client(request.headers), path)
 
     async def _unknown(self, context: RequestContext) -> None:
         """Respond that there is no such path, or no such method on it."""
         request, path = context.request, context.entry.path
-        allowed = "POST" if path in self._routes else "GET" if path == _MODELS else ", ".join(context.entry.methods)
+        reads = path in (_MODELS, _USAGE)
+        allowed = "POST" if path in self._routes else "GET" if reads else ", ".join(context.entry.methods)
         if allowed:
             context.responder.common += header_lines([(b"allow", allowed.encode())])
             context.refuse(own_failure(405, f"use {allowed}", "method_not_allowed"))

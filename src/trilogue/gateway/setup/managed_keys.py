@@ -33,7 +33,12 @@ _POSTGRESQL = ("postgresql://", "postgres://")
 def place_of_keys(settings: StateSettings, file: Path) -> str:
     """Return where a configuration keeps client keys, as `database_of` takes it. `file`: the default."""
     where = settings.store.reveal() if settings.store is not None else ""
-    return where if where.startswith(_POSTGRESQL) else str(file)
+    return where if is_postgresql(where) else str(file)
+
+
+def is_postgresql(where: str) -> bool:
+    """Return whether a place for keys is a PostgreSQL database; otherwise it is a file."""
+    return where.startswith(_POSTGRESQL)
 
 
 class ManagedKeys:
@@ -102,7 +107,7 @@ class ManagedKeys:
 
     def _read(self) -> bool:
         """Read all keys if one has changed. Return whether one has."""
-        if self._store is None and not self._where.startswith(_POSTGRESQL) and not Path(self._where).exists():
+        if self._store is None and not is_postgresql(self._where) and not Path(self._where).exists():
             return False
         revision = self.store.revision()
         if revision == self._revision:

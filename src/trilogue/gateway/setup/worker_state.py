@@ -36,6 +36,7 @@ from trilogue.gateway.setup.managed_keys import FILE_NAME as KEYS_FILE
 from trilogue.gateway.setup.managed_keys import ManagedKeys
 from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
 from trilogue.gateway.setup.response_store import FILE_NAME, Stores, WorkerStores
+from trilogue.gateway.setup.webhook import Webhook
 from trilogue.limits import LazyTable
 from trilogue.pool import Pools
 from trilogue.state import FILE_NAME as POOL_FILE
@@ -79,7 +80,8 @@ class WorkerState:
         # Without a key, what is stored can be read until the process ends.
         self.stores = WorkerStores(_sibling(file, FILE_NAME), storage_keys or (urandom(KEY_BYTES),))
         self.managed_keys = ManagedKeys(_sibling(file, KEYS_FILE))
-        self.limits = LazyTable(lambda: SharedTable(_sibling(file, LIMITS_FILE)))
+        self.webhook = Webhook()
+        self.limits = LazyTable(lambda: SharedTable(limits_file(file)))
         self._config: Config | None = None
         self._refused_reasoning = RefusedReasoning()
         self._catalog = Catalog()
@@ -95,6 +97,7 @@ class WorkerState:
             self._catalog = self._catalog.without_providers(_changed(old.served, config.served))
         pools = self.pools.take(config)
         self.managed_keys.take(config.state)
+        self.webhook.take(config.webhook)
         self._history.resize(config.admin.keep_requests if config.admin.enabled else 0)
         return CarriedOver(
             pools,
@@ -115,6 +118,7 @@ class WorkerState:
         self.close()
         await self.stores.close()
         await self.managed_keys.aclose()
+        await self.webhook.aclose()
         self.limits.close()
 
 
@@ -162,6 +166,11 @@ class WorkerPools:
         if self._sync is not None:
             self._sync.close(steady_time())
             self._open = self._sync = None
+
+
+def limits_file(file: Path) -> Path:
+    """Return where limits are counted. `file`: where the state of accounts is kept."""
+    return _sibling(file, LIMITS_FILE)
 
 
 def _sibling(file: Path, name: str) -> Path:
