@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from trilogue.cluster import ClusterMember, NodeFacts, RedisServer
-from trilogue.state import steady_time
+from trilogue.state import FILE_NAME, FileStore
 
 
 def place_in(folder: Path) -> Callable[[str], Path]:
@@ -18,7 +18,7 @@ def place_in(folder: Path) -> Callable[[str], Path]:
 
 def member(folder: Path, server: RedisServer) -> ClusterMember:
     """Return one process of the node with this folder."""
-    return ClusterMember(server, place_in(folder), NodeFacts("1.2.3", 2), steady_time)
+    return ClusterMember(server, place_in(folder), FileStore(folder / FILE_NAME), NodeFacts("1.2.3", 2))
 
 
 @contextmanager

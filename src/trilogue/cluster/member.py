@@ -14,13 +14,18 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from trilogue.cluster.accounts import AccountsPart
 from trilogue.cluster.clock import ClusterClock
 from trilogue.cluster.election import LinkLock
 from trilogue.cluster.identity import NodeIdentity, node_identity
 from trilogue.cluster.link import Link
+from trilogue.cluster.local import LocalState
+from trilogue.cluster.node_counts import NodeCounts
 from trilogue.cluster.nodes import NodeFacts, NodesPart
 from trilogue.cluster.server import RedisServer
 from trilogue.cluster.status import LinkHealth, LinkStatus
+from trilogue.cluster.status_file import StatusPart
+from trilogue.state import Store, steady_time
 
 log = structlog.get_logger("trilogue.cluster")
 
@@ -33,13 +38,21 @@ Sibling = Callable[[str], Path]
 
 
 class ClusterMember:
-    """A process of a node. `place`: where its files are. `local`: the clock of the pools."""
+    """A process of a node. `place`: where its files are. `store`: the state of accounts. `local`: the pools' clock."""
 
-    def __init__(self, server: RedisServer, place: Sibling, facts: NodeFacts, local: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        server: RedisServer,
+        place: Sibling,
+        store: Store,
+        facts: NodeFacts,
+        local: Callable[[], float] = steady_time,
+    ) -> None:
         self.server = server
         self.clock = ClusterClock()
         """the common time, by the wall clock"""
         self._place = place
+        self._store = store
         self._facts = facts
         self._local = local
         self._lock = LinkLock(place(LOCK_NAME))
@@ -76,9 +89,12 @@ class ClusterMember:
                 )
 
     def _start_link(self) -> None:
-        health = LinkHealth(ClusterClock(self._local))
-        nodes = NodesPart(self.server, self.node, self._facts, health, self._place(STATUS_NAME))
-        self.link = Link(self.server, self.node.id, health, [nodes])
+        node, health, local = self.node, LinkHealth(ClusterClock(self._local)), LocalState(self._store)
+        counts = NodeCounts(local)
+        accounts = AccountsPart(self.server, node.id, health, local, counts)
+        nodes = NodesPart(self.server, node, self._facts, health, counts)
+        status = StatusPart(self._place(STATUS_NAME), self.server.name, node, health, nodes)
+        self.link = Link(self.server, node.id, health, [accounts, nodes, status])
         self.link.start()
 
     def _read_status(self) -> None:

@@ -22,6 +22,11 @@ class AccountCounts(Struct, frozen=True, array_like=True):
     spent: float = 0.0
     in_flight: int = 0
 
+    @property
+    def has_counts(self) -> bool:
+        """Whether anything was counted."""
+        return bool(self.ok or self.failed or self.spent)
+
 
 class NodeRecord(Struct, frozen=True, kw_only=True):
     """A node as it describes itself once a second. Times are the server's. New fields must have defaults."""
@@ -46,6 +51,8 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
     left: bool = False
     """whether it was stopped, as opposed to one that is not heard of any more"""
     accounts: tuple[AccountCounts, ...] = ()
+    removed: tuple[str, ...] = ()
+    """in the report of all nodes that are gone: whose counts it has"""
 
     def is_gone(self, now: float) -> bool:
         """Return whether it has left, or has not reported for too long. `now`: the server's time."""

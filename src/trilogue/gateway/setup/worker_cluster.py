@@ -6,7 +6,7 @@ from trilogue import __version__
 from trilogue.cluster import ClusterMember, LinkStatus, NodeFacts, RedisServer
 from trilogue.cluster.member import Sibling
 from trilogue.config import Config
-from trilogue.state import steady_time
+from trilogue.state import FILE_NAME, FileStore
 
 
 class WorkerCluster:
@@ -21,7 +21,8 @@ class WorkerCluster:
         """Join the cluster of the first configuration."""
         if self.member is None and config.cluster.redis:
             server = RedisServer(config.cluster.redis.reveal(), config.cluster.prefix)
-            self.member = ClusterMember(server, self._place, NodeFacts(__version__, config.server.workers), steady_time)
+            facts = NodeFacts(__version__, config.server.workers)
+            self.member = ClusterMember(server, self._place, FileStore(self._place(FILE_NAME)), facts)
 
     @property
     def status(self) -> LinkStatus | None:

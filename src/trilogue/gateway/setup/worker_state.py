@@ -33,11 +33,11 @@ from trilogue.config.types import ClientKeySettings
 from trilogue.gateway.observe.history import RequestHistory
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.setup.catalog import Catalog
-from trilogue.gateway.setup.worker_cluster import WorkerCluster
 from trilogue.gateway.setup.managed_keys import FILE_NAME as KEYS_FILE
 from trilogue.gateway.setup.managed_keys import ManagedKeys
 from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
 from trilogue.gateway.setup.response_store import FILE_NAME, Stores, WorkerStores
+from trilogue.gateway.setup.worker_cluster import WorkerCluster
 from trilogue.limits import LazyTable
 from trilogue.pool import Pools
 from trilogue.state import FILE_NAME as POOL_FILE
