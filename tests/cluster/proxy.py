@@ -44,7 +44,7 @@ class Proxy:
 
     def reset(self) -> None:
         """Close all connections."""
-        self._loop.call_soon_threadsafe(lambda: [writer.transport.abort() for writer in self._writers])
+        self._loop.call_soon_threadsafe(self._abort)
 
     def _run(self) -> None:
         self._loop.run_until_complete(self._listen())
@@ -53,10 +53,13 @@ class Proxy:
             task.cancel()
         if self._server is not None:
             self._server.close()
-        for writer in self._writers:
-            writer.transport.abort()
+        self._abort()
         self._loop.run_until_complete(asyncio.sleep(0.05))
         self._loop.close()
+
+    def _abort(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
 
     async def _listen(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)

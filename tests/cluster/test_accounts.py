@@ -12,7 +12,7 @@ import pytest
 from tests.cluster.nodes import Node, connected, wait
 from tests.cluster.redis import Server, new_prefix
 from trilogue.cluster import RedisServer, messages
-from trilogue.pool import Adjusted, Bound, Cooled, Erred, Learned, Switched, Tally
+from trilogue.pool import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.state import steady_time
 
 MINUTE = 60.0
@@ -26,7 +26,7 @@ def server(redis_server: Server) -> RedisServer:
 def test_every_change_is_known_on_the_other_machine(server: RedisServer, tmp_path: Path) -> None:
     with connected(Node(tmp_path / "a", server), Node(tmp_path / "b", server)) as (a, b):
         now = round(a.clock())
-        changes = [
+        changes: list[Change] = [
             Cooled("up", "one", "", now + 30.0, False, "rate_limit", 1),
             Cooled("up", "two", "gpt", now + 30.0, False, "quota", 2),
             Switched("up", "three", "upstream", now + 600.0, 1, "auth", "0123"),
@@ -137,10 +137,9 @@ def test_a_node_that_missed_messages_reads_everything(
     with connected(Node(tmp_path / "a", server), Node(tmp_path / "b", server)) as (a, b):
         redis_server.client.hset(server.key("records", "Cooled"), "up\none\n\nhard", cooled_text(a.clock()))
         stream = server.key("changes")
-        fields: dict[str | bytes, str] = {"topic": "Nothing", "node": "other"}
         with redis_server.client.pipeline(transaction=True) as batch:
             for _ in range(10):
-                batch.xadd(stream, fields)
+                batch.xadd(stream, {"topic": "Nothing", "node": "other"})
             batch.xtrim(stream, maxlen=5, approximate=False)
             batch.execute()
         wait(lambda: "one" in a.cooling() and "one" in b.cooling(), a, b)

@@ -20,10 +20,13 @@ CONNECT_SECONDS = 2.0
 COMMAND_SECONDS = 1.5
 """how long a command may take; only threads of the cluster wait, never a request"""
 DEFAULT_PORT = 6379
+_REPLICA = "the server is a replica, which cannot be written"
 _REASONS = (
     ("AuthenticationError", "the server does not accept the user or the password"),
     ("NoPermissionError", "the user may not run a command that is needed, or use its keys"),
-    ("ReadOnlyError", "the server is a replica, which cannot be written"),
+    ("ReadOnlyError", _REPLICA),
+    ("MasterDownError", _REPLICA),
+    ("MovedError", "the server is part of a Redis Cluster, which spreads keys over servers; use one with replicas"),
     ("OutOfMemoryError", "the server has no memory left"),
     ("BusyLoadingError", "the server is loading its data"),
     ("MaxConnectionsError", "the server has too many connections"),
@@ -75,6 +78,8 @@ def reason_of(error: Exception) -> str:
     for name, reason in _REASONS:
         if name in names:
             return reason
+    if str(error).startswith("UNBLOCKED"):
+        return _REPLICA
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return "its certificate cannot be verified"
     return "it cannot be reached" if names & {"ConnectionError", "OSError"} else type(error).__name__
