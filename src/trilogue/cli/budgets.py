@@ -40,7 +40,7 @@ def _configured(file: Path | None) -> list[ClientKey]:
 
 
 def _managed(file: Path | None, config: Config) -> Sequence[ManagedKey]:
-    where = place_of_keys(config.state, state_file(os.environ, FILE_NAME, file))
+    where = place_of_keys(config, state_file(os.environ, FILE_NAME, file))
     if not is_postgresql(where) and not Path(where).exists():
         return []
     with suppress(StoreError), closing(KeyStore(database_of(where))) as store:

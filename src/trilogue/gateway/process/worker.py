@@ -154,7 +154,7 @@ class Worker:
         if self._parent is not None and os.getppid() != self._parent:
             self.stop(signal.SIGTERM)
         # Also without requests: other processes want our counts, and commands change accounts.
-        self._state.sync()
+        self._state.tick()
         journal.catch_up()
         self._descriptors.look()
         if self.capture is not None:

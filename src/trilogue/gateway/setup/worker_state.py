@@ -19,6 +19,7 @@ A `WorkerState` is made inside the worker process, after the fork.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from os import urandom
 from pathlib import Path
@@ -37,6 +38,7 @@ from trilogue.gateway.setup.managed_keys import ManagedKeys
 from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
 from trilogue.gateway.setup.response_store import FILE_NAME, Stores, WorkerStores
 from trilogue.gateway.setup.webhook import Webhook
+from trilogue.gateway.setup.worker_cluster import WorkerCluster
 from trilogue.limits import LazyTable
 from trilogue.pool import Pools
 from trilogue.state import FILE_NAME as POOL_FILE
@@ -82,6 +84,7 @@ class WorkerState:
         self.managed_keys = ManagedKeys(_sibling(file, KEYS_FILE))
         self.webhook = Webhook()
         self.limits = LazyTable(lambda: SharedTable(limits_file(file)))
+        self.cluster = WorkerCluster(lambda name: _sibling(file, name))
         self._config: Config | None = None
         self._refused_reasoning = RefusedReasoning()
         self._catalog = Catalog()
@@ -96,7 +99,8 @@ class WorkerState:
             self._refused_reasoning = self._refused_reasoning.without_accounts(changed)
             self._catalog = self._catalog.without_providers(_changed(old.served, config.served))
         pools = self.pools.take(config)
-        self.managed_keys.take(config.state)
+        self.cluster.take(config)
+        self.managed_keys.take(config)
         self.webhook.take(config.webhook)
         self._history.resize(config.admin.keep_requests if config.admin.enabled else 0)
         return CarriedOver(
@@ -108,6 +112,11 @@ class WorkerState:
             self.managed_keys,
         )
 
+    def tick(self) -> None:
+        """Share what happened with other processes and machines. Call it several times a second."""
+        self.sync()
+        self.cluster.tick()
+
     def store_health(self) -> dict[str, StoreHealth]:
         """Return how reading and writing goes, by the name of the store in metrics."""
         found = {"accounts": self.pools.health, "responses": self.stores.health}
@@ -116,6 +125,7 @@ class WorkerState:
     async def aclose(self) -> None:
         """Write what is left and close everything."""
         self.close()
+        await asyncio.to_thread(self.cluster.close)
         await self.stores.close()
         await self.managed_keys.aclose()
         await self.webhook.aclose()
@@ -143,7 +153,8 @@ class WorkerPools:
         if self._sync is not None:
             self._sync.replace(pools, now)
             successor = self._sync.successor
-        wanted = self._file if config.pool.persist else self._shared_file
+        # The link to a cluster is one per machine: it needs the one file that all processes of the machine share.
+        wanted = self._file if config.pool.persist or config.cluster.redis else self._shared_file
         if wanted != self._open:
             self.close()
         if self._sync is None:
