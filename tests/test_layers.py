@@ -97,7 +97,7 @@ ROOMS = {
     "state": (
         "store",
         "file memory database shared_table",
-        "responses keys ledger",
+        "responses keys ledger spent",
         "records",
         "counters",
         "writer",

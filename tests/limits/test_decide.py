@@ -43,7 +43,7 @@ def test_concurrent_requests_end() -> None:
     one, counts = key(concurrency=1), row()
     admit(NOON, [(one, counts)], NOTHING)
     assert admit(NOON, [(one, counts)], NOTHING) == Refused(one, "concurrency", "rate", 1.0)
-    settle(NOON, [(one, counts)], NOTHING, NOTHING)
+    settle(NOON, [(one, counts)], NOTHING, NOTHING, NOON)
     assert isinstance(admit(NOON, [(one, counts)], NOTHING), list)
 
 
@@ -53,7 +53,7 @@ def test_tokens_are_estimated_and_then_corrected() -> None:
     assert isinstance(left, list)
     assert [(found.what, found.limit, found.remaining) for found in left] == [("tokens", 100, 40)]
     assert isinstance(admit(NOON, [(one, counts)], Estimate(60, 0)), Refused)
-    settle(NOON, [(one, counts)], Estimate(60, 0), Estimate(10, 0))
+    settle(NOON, [(one, counts)], Estimate(60, 0), Estimate(10, 0), NOON)
     assert isinstance(admit(NOON, [(one, counts)], Estimate(60, 0)), list)
 
 
@@ -97,7 +97,7 @@ def test_real_cost_replaces_the_reservation_and_warns_once() -> None:
     warnings = []
     for _ in range(9):
         assert isinstance(admit(NOON, [(one, counts)], Estimate(0, DOLLAR // 5)), list)
-        warnings += settle(NOON, [(one, counts)], Estimate(0, DOLLAR // 5), Estimate(0, DOLLAR // 10))
+        warnings += settle(NOON, [(one, counts)], Estimate(0, DOLLAR // 5), Estimate(0, DOLLAR // 10), NOON)
     assert budgets_standing(NOON, one, counts)[0].spent == pytest.approx(0.9)
     assert [(found.period, found.limit) for found in warnings] == [("day", 1.0)]
     assert isinstance(admit(NOON, [(one, counts)], Estimate(0, DOLLAR // 5)), Refused)

@@ -45,7 +45,7 @@ def ask(table: LimitTable, *, ends: bool) -> bool:
         refused = isinstance(admit(NOW, [(ONE, rows[0])], RESERVED), Refused)
     if ends and not refused:
         with table.rows([str(ONE)]) as rows:
-            settle(NOW, [(ONE, rows[0])], RESERVED, RESERVED)
+            settle(NOW, [(ONE, rows[0])], RESERVED, RESERVED, NOW)
     return not refused
 
 

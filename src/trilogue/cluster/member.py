@@ -18,7 +18,7 @@ from trilogue.cluster.accounts import AccountsPart
 from trilogue.cluster.clock import ClusterClock
 from trilogue.cluster.election import LinkLock
 from trilogue.cluster.identity import NodeIdentity, node_identity
-from trilogue.cluster.link import Link
+from trilogue.cluster.link import Link, LinkPart
 from trilogue.cluster.local import LocalState
 from trilogue.cluster.node_counts import NodeCounts
 from trilogue.cluster.nodes import NodeFacts, NodesPart
@@ -60,6 +60,8 @@ class ClusterMember:
         self._status: LinkStatus | None = None
         self._status_seen = 0
         self._warned = False
+        self.parts: list[LinkPart] = []
+        """further parts of the link, if this process will run it"""
         self.link: Link | None = None
         """the link, if this process runs it"""
 
@@ -94,7 +96,7 @@ class ClusterMember:
         accounts = AccountsPart(self.server, node.id, health, local, counts)
         nodes = NodesPart(self.server, node, self._facts, health, counts)
         status = StatusPart(self._place(STATUS_NAME), self.server.name, node, health, nodes)
-        self.link = Link(self.server, node.id, health, [accounts, nodes, status])
+        self.link = Link(self.server, node.id, health, [accounts, nodes, status, *self.parts])
         self.link.start()
 
     def _read_status(self) -> None:

@@ -5,7 +5,6 @@
 """
 
 from trilogue.limits.decide import (
-    BILLION,
     Estimate,
     Refused,
     Remaining,
@@ -14,7 +13,9 @@ from trilogue.limits.decide import (
     admit,
     mark_told,
     settle,
+    shortage,
 )
+from trilogue.limits.leases import BILLION, Ask, Counter, Grant, Leasing
 from trilogue.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits
 from trilogue.limits.standing import BudgetStanding, LimitStanding, budgets_standing, limits_standing
 from trilogue.limits.table import LazyTable, LimitsFull, LimitTable, MemoryTable
@@ -23,10 +24,14 @@ __all__ = [
     "BILLION",
     "NO_BUDGET",
     "NO_LIMITS",
+    "Ask",
     "BudgetSettings",
     "BudgetStanding",
+    "Counter",
     "Estimate",
+    "Grant",
     "LazyTable",
+    "Leasing",
     "LimitStanding",
     "LimitTable",
     "LimitsFull",
@@ -41,4 +46,5 @@ __all__ = [
     "limits_standing",
     "mark_told",
     "settle",
+    "shortage",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trilogue.limits.decide import BILLION, Subject, budgets_of
+from trilogue.limits.decide import Subject, budgets_of
+from trilogue.limits.leases import BILLION
 from trilogue.limits.slots import (
     COUNTED,
     ELSEWHERE,

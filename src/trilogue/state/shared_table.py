@@ -26,7 +26,7 @@ from trilogue.state.store import StoreUnavailable
 
 FILE_NAME = "limits.dat"
 MAGIC = b"trilimit"
-VERSION = 1
+VERSION = 2
 SLOTS = 65_536
 SEATS = 257
 """one more than the most workers"""
@@ -79,6 +79,13 @@ class SharedTable(LimitTable):
             for place, old, row in zip(places, before, rows, strict=True):
                 _row.pack_into(self._memory, self._row_at(place), *row)
                 self._hold(place, [row[cell] - old[cell] for cell in HELD])
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a row of this subject."""
+        try:
+            return name in self._places or not _find(self._memory, self._slots, _digest(name))[1]
+        except LimitsFull:
+            return False
 
     def close(self) -> None:
         """Leave the seat and unmap the file."""

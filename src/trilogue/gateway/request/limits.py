@@ -23,7 +23,7 @@ from trilogue.routing import Upstream
 from trilogue.serving import header_lines
 
 
-def count_request(
+async def count_request(
     context: RequestContext, call: Call, targets: Sequence[Upstream]
 ) -> tuple[Sequence[Upstream], Reservation | None]:
     """Count a request for its key, owner, route and model. Return the targets that the key may use, and the counts.
@@ -33,12 +33,12 @@ def count_request(
     services, key = context.entry.services, context.entry.key or ClientKey("")
     asked = Asked(call.model, services.route_of(call.model, call.client))
     allowed = services.limiter.check(key, asked, targets)
-    reservation = services.limiter.begin(key, asked, _estimate(call, services, allowed))
+    reservation = await services.limiter.begin(key, asked, _estimate(call, services, allowed))
     call.own_limits = _show(context, reservation)
     return allowed, reservation
 
 
-def count_other(
+async def count_other(
     context: RequestContext, call: OtherCall, targets: Sequence[Upstream]
 ) -> tuple[Sequence[Upstream], Reservation | None]:
     """Do the same for a request that passes through. Raises NotAllowed and LimitReached.
@@ -53,7 +53,7 @@ def count_other(
         )
     asked = Asked(call.model, services.route_of(call.model, context.entry.client) if call.model else "")
     allowed = services.limiter.check(key, asked, targets)
-    reservation = services.limiter.begin(key, asked, _other_estimate(context, call, allowed))
+    reservation = await services.limiter.begin(key, asked, _other_estimate(context, call, allowed))
     _show(context, reservation)
     return allowed, reservation
 

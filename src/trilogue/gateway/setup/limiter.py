@@ -6,6 +6,7 @@ ended, whatever its end. A table that cannot be used stops requests with a budge
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ from trilogue.gateway.setup.budgets import (
     owner_subjects,
     route_subjects,
 )
+from trilogue.gateway.setup.leases import LeaseKeeper
 from trilogue.gateway.setup.webhook import Webhook
 from trilogue.limits import (
     NO_LIMITS,
@@ -53,6 +55,9 @@ from trilogue.state.store import StoreError
 
 log = structlog.get_logger("trilogue.limits")
 
+UNAVAILABLE = "budgets cannot be checked now"
+RETURN_PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
+"""seconds between questions to the cluster, while other machines return what is needed"""
 Cost = Callable[[RequestRecord], int | None]
 """returns what a request has cost, in billionths of a dollar; None if that is unknown"""
 
@@ -63,6 +68,7 @@ class Reservation(Struct, frozen=True):
     subjects: tuple[Subject, ...]
     estimate: Estimate
     remaining: list[Remaining]
+    began: float
 
 
 class Asked(NamedTuple):
@@ -72,16 +78,25 @@ class Asked(NamedTuple):
     route: str
 
 
-class Limiter:
-    """The limits of one configuration. `table`: the counts, which outlive it."""
+class LimitState(NamedTuple):
+    """What outlives a configuration: the counts, the webhook, and what a cluster has granted; None without one."""
 
-    def __init__(self, config: Config, table: LimitTable, cost: Cost, webhook: Webhook) -> None:
+    table: LimitTable
+    webhook: Webhook
+    leases: LeaseKeeper | None = None
+
+
+class Limiter:
+    """The limits of one configuration. `state`: what outlives it."""
+
+    def __init__(self, config: Config, state: LimitState, cost: Cost) -> None:
         self._owners = owner_subjects(config)
         self._models = [(re.compile(glob_pattern(name)), one) for name, one in model_subjects(config).items()]
         self._routes = route_subjects(config)
-        self._table = table
+        self._table = state.table
+        self._webhook = state.webhook
+        self._leases = state.leases
         self._cost = cost
-        self._webhook = webhook
         self.applies_to_all = bool(self._models or self._routes)
         """whether there are limits that do not depend on the client key"""
 
@@ -101,27 +116,58 @@ class Limiter:
             )
         return allowed
 
-    def begin(self, key: ClientKey, asked: Asked, estimate: Estimate) -> Reservation | None:
-        """Count a request, and return what `settle` needs; None if nobody counts it. Raises LimitReached."""
+    async def begin(self, key: ClientKey, asked: Asked, estimate: Estimate) -> Reservation | None:
+        """Count a request, and return what `settle` needs; None if nobody counts it. Raises LimitReached.
+
+        This only waits if the limits are those of a cluster, and what this machine was granted is used up.
+        """
         subjects = self._subjects(key, asked)
         if not subjects:
             return None
         try:
-            with self._table.rows([str(one) for one in subjects]) as rows:
-                result = admit(time.time(), list(zip(subjects, rows, strict=True)), estimate)
+            began, result = self._admit(subjects, estimate)
+            if self._leases is not None and isinstance(result, Refused):
+                began, result = await self._admit_with_more(self._leases, subjects, estimate)
         except (StoreError, OSError, ValueError, LimitsFull) as error:
             self._without_table(subjects, error)
             return None
         if isinstance(result, Refused):
             raise _refusal(result)
-        return Reservation(subjects, estimate, result)
+        return Reservation(subjects, estimate, result, began)
+
+    def _admit(self, subjects: Sequence[Subject], estimate: Estimate) -> tuple[float, Refused | list[Remaining]]:
+        names, leases = [str(one) for one in subjects], self._leases
+        leasing = None
+        if leases is not None:
+            leases.use(names)
+            leasing = leases.leasing
+        now = self._now()
+        with self._table.rows(names) as rows:
+            return now, admit(now, list(zip(subjects, rows, strict=True)), estimate, leasing)
+
+    async def _admit_with_more(
+        self, leases: LeaseKeeper, subjects: Sequence[Subject], estimate: Estimate
+    ) -> tuple[float, Refused | list[Remaining]]:
+        """Ask the cluster for more, a few times if other machines have to return it first."""
+        for pause in RETURN_PAUSES:
+            may_help = await leases.more(subjects, estimate)
+            began, result = self._admit(subjects, estimate)
+            if not may_help or not isinstance(result, Refused):
+                break
+            await asyncio.sleep(pause)
+        return began, result
+
+    def _now(self) -> float:
+        """Return the time that limits go by: that of the cluster if there is one."""
+        return time.time() if self._leases is None else self._leases.now()
 
     def settle(self, reservation: Reservation, record: RequestRecord) -> None:
         """Replace what was estimated for a request by what it took."""
         used, subjects = self._used(reservation, record), reservation.subjects
         try:
             with self._table.rows([str(one) for one in subjects]) as rows:
-                warned = settle(time.time(), list(zip(subjects, rows, strict=True)), reservation.estimate, used)
+                pairs = list(zip(subjects, rows, strict=True))
+                warned = settle(self._now(), pairs, reservation.estimate, used, reservation.began)
         except (StoreError, OSError, ValueError) as error:
             # The client has its response. What was reserved stays reserved until the worker ends.
             log.warning("limits cannot be settled", error=type(error).__name__)
@@ -141,7 +187,7 @@ class Limiter:
         """Return how much of the limits and budgets of a key is left. Raises StoreError, OSError or ValueError."""
         if key.options.limits == NO_LIMITS and not key.options.budget.is_set:
             return [], []
-        subject, now = key_subject(key), time.time()
+        subject, now = key_subject(key), self._now()
         with self._table.rows([str(subject)]) as rows:
             return limits_standing(now, subject, rows[0]), budgets_standing(now, subject, rows[0])
 
@@ -149,7 +195,7 @@ class Limiter:
         """Return how much of the budgets of some subjects is left. Raises StoreError, OSError or ValueError."""
         names = [str(subject) for subject in subjects]
         with self._table.rows(names) as rows:
-            return list(budget_lines(subjects, dict(zip(names, rows, strict=True)).get, time.time()))
+            return list(budget_lines(subjects, dict(zip(names, rows, strict=True)).get, self._now()))
 
     def _subjects(self, key: ClientKey, asked: Asked) -> tuple[Subject, ...]:
         options, model = key.options, asked.model
@@ -191,14 +237,12 @@ class Limiter:
 
     def _mark_told(self, warned: Warned) -> None:
         with suppress(StoreError, OSError, ValueError), self._table.rows([str(warned.subject)]) as rows:
-            mark_told(time.time(), warned.subject, rows[0], warned.period)
+            mark_told(self._now(), warned.subject, rows[0], warned.period)
 
     def _without_table(self, subjects: Sequence[Subject], error: Exception) -> None:
         """Let a request go on whose limits cannot be checked, unless it has a budget."""
         if any(one.budget.is_set and one.budget.store_away == "refuse" for one in subjects):
-            raise LimitReached(
-                "budgets cannot be checked now", code="budget_unavailable", retry_after=5.0, is_budget=False
-            )
+            raise LimitReached(UNAVAILABLE, code="budget_unavailable", retry_after=5.0, is_budget=False)
         log.warning("limits cannot be checked", error=type(error).__name__)
 
 
@@ -211,5 +255,7 @@ def _refusal(refused: Refused) -> LimitReached:
     if refused.reason == "price":
         text = f"{shown} has a budget, and the price of this model is unknown (unknown_prices)"
         return LimitReached(text, code="unknown_price", retry_after=None, is_budget=True)
+    if refused.reason == "unavailable":
+        return LimitReached(UNAVAILABLE, code="budget_unavailable", retry_after=refused.retry_after, is_budget=False)
     text = f"{shown} has spent its budget ({refused.limit}), or would with this request"
     return LimitReached(text, code="budget_exceeded", retry_after=None, is_budget=True)

@@ -20,7 +20,7 @@ from trilogue.gateway.observe.access_log import AccessLog
 from trilogue.gateway.observe.observer import Observer, Observers
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.setup.access import ClientKey, ConfiguredKey, KeyRing, owner_of
-from trilogue.gateway.setup.limiter import Limiter
+from trilogue.gateway.setup.limiter import Limiter, LimitState
 from trilogue.gateway.setup.policy_table import policy_table
 from trilogue.gateway.setup.provider import TransportFor, UpstreamProvider
 from trilogue.gateway.setup.worker_state import WorkerState, client_keys
@@ -79,7 +79,7 @@ class Services:
         self.managed_keys = carried.managed_keys
         self.renew_keys()
         self.sync = state.sync
-        self.limiter = Limiter(config, state.limits, self._record_cost, state.webhook)
+        self.limiter = Limiter(config, LimitState(state.limits, state.webhook, state.leases), self._record_cost)
         self.store_health = state.store_health
         kept: list[Observer] = [self.history] if self.history.limit else []
         self._observers: list[Observer] = [AccessLog(), *kept, *state.observers]

@@ -33,8 +33,9 @@ from trilogue.config.types import ClientKeySettings
 from trilogue.gateway.observe.history import RequestHistory
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.setup.catalog import Catalog
+from trilogue.gateway.setup.leases import LeaseKeeper
 from trilogue.gateway.setup.managed_keys import FILE_NAME as KEYS_FILE
-from trilogue.gateway.setup.managed_keys import ManagedKeys
+from trilogue.gateway.setup.managed_keys import NOWHERE, ManagedKeys, is_postgresql
 from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
 from trilogue.gateway.setup.response_store import FILE_NAME, Stores, WorkerStores
 from trilogue.gateway.setup.webhook import Webhook
@@ -43,8 +44,10 @@ from trilogue.limits import LazyTable
 from trilogue.pool import Pools
 from trilogue.state import FILE_NAME as POOL_FILE
 from trilogue.state import FileStore, MemoryStore, StateSync, StoreHealth, steady_time
+from trilogue.state.database import database_of
 from trilogue.state.shared_table import FILE_NAME as LIMITS_FILE
 from trilogue.state.shared_table import SharedTable
+from trilogue.state.spent import SpentBudgets
 
 Name = TypeVar("Name")
 
@@ -85,6 +88,8 @@ class WorkerState:
         self.webhook = Webhook()
         self.limits = LazyTable(lambda: SharedTable(limits_file(file)))
         self.cluster = WorkerCluster(lambda name: _sibling(file, name))
+        self.leases: LeaseKeeper | None = None
+        """what a cluster has granted; None without one"""
         self._config: Config | None = None
         self._refused_reasoning = RefusedReasoning()
         self._catalog = Catalog()
@@ -100,6 +105,8 @@ class WorkerState:
             self._catalog = self._catalog.without_providers(_changed(old.served, config.served))
         pools = self.pools.take(config)
         self.cluster.take(config)
+        if self.leases is None and self.cluster.member is not None:
+            self.leases = LeaseKeeper(self.cluster.member, self.limits, _spent_budgets(config))
         self.managed_keys.take(config)
         self.webhook.take(config.webhook)
         self._history.resize(config.admin.keep_requests if config.admin.enabled else 0)
@@ -116,6 +123,8 @@ class WorkerState:
         """Share what happened with other processes and machines. Call it several times a second."""
         self.sync()
         self.cluster.tick()
+        if self.leases is not None:
+            self.leases.tick()
 
     def store_health(self) -> dict[str, StoreHealth]:
         """Return how reading and writing goes, by the name of the store in metrics."""
@@ -125,6 +134,8 @@ class WorkerState:
     async def aclose(self) -> None:
         """Write what is left and close everything."""
         self.close()
+        if self.leases is not None:
+            await self.leases.aclose()
         await asyncio.to_thread(self.cluster.close)
         await self.stores.close()
         await self.managed_keys.aclose()
@@ -177,6 +188,12 @@ class WorkerPools:
         if self._sync is not None:
             self._sync.close(steady_time())
             self._open = self._sync = None
+
+
+def _spent_budgets(config: Config) -> SpentBudgets | None:
+    """Return where nodes of a cluster keep what was spent; None if that is not in a database that they share."""
+    where = (config.cluster.postgresql or config.state.store or NOWHERE).reveal()
+    return SpentBudgets(database_of(where)) if is_postgresql(where) else None
 
 
 def limits_file(file: Path) -> Path:
