@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
+
 from tests.cluster.redis import Server as RedisServer
 from tests.cluster.redis import new_prefix
 from tests.gateway.process import Started, started
@@ -134,6 +136,9 @@ def upstream() -> Iterator[CountingUpstream]:
         thread.join(10)
 
 
+_STORED = "SELECT sum(spent) FROM trl_budget_spent WHERE subject LIKE 'key budget:%'"
+
+
 @dataclass
 class Cluster:
     """Gateways of one cluster, each with a state folder of its own, as on as many machines."""
@@ -141,7 +146,13 @@ class Cluster:
     gateways: list[Started]
     up: CountingUpstream
     redis: RedisServer
-    postgres: PostgresServer
+    database: str
+
+    def stored_money(self) -> float:
+        """Return what all gateways have spent of the budget, according to the database."""
+        with psycopg.connect(self.database) as connection:
+            row = connection.execute(_STORED).fetchone()
+        return float(row[0] or 0) / 1e9 if row is not None else 0.0
 
     def storm(self, name: str, count: int, gateways: Sequence[Started] = ()) -> Counter[str]:
         """Send concurrent requests with a key to all gateways in turn. Return how they ended: statuses and codes."""
@@ -193,7 +204,8 @@ def cluster(folder: Path, count: int, workers: int = 1) -> Iterator[Cluster]:
         redis.start()
         postgres.start()
         up = stack.enter_context(upstream())
-        environ = {"CLUSTER_REDIS": redis.url, "CLUSTER_POSTGRESQL": postgres.new_database()}
+        database = postgres.new_database()
+        environ = {"CLUSTER_REDIS": redis.url, "CLUSTER_POSTGRESQL": database}
         text = CONFIG.replace("PREFIX", new_prefix()).replace("WORKERS", str(workers))
         gateways = []
         for number in range(count):
@@ -204,7 +216,7 @@ def cluster(folder: Path, count: int, workers: int = 1) -> Iterator[Cluster]:
             gateway.wait_for_log("connected to the cluster", 20)
         # A server that was empty until now grants nothing for a while.
         time.sleep(3.5)
-        yield Cluster(gateways, up, redis, postgres)
+        yield Cluster(gateways, up, redis, database)
 
 
 def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
