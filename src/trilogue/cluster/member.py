@@ -62,6 +62,8 @@ class ClusterMember:
         self._warned = False
         self.link: Link | None = None
         """the link, if this process runs it"""
+        self.health: LinkHealth | None = None
+        """how the link is doing, if this process runs it"""
 
     @property
     def node(self) -> NodeIdentity:
@@ -94,7 +96,7 @@ class ClusterMember:
         accounts = AccountsPart(self.server, node.id, health, local, counts)
         nodes = NodesPart(self.server, node, self._facts, health, counts)
         status = StatusPart(self._place(STATUS_NAME), self.server.name, node, health, nodes)
-        self.link = Link(self.server, node.id, health, [accounts, nodes, status])
+        self.link, self.health = Link(self.server, node.id, health, [accounts, nodes, status]), health
         self.link.start()
 
     def _read_status(self) -> None:
