@@ -83,6 +83,7 @@ def test_clocks_may_differ_by_a_minute(server: RedisServer, tmp_path: Path) -> N
         a.cool("one", 45.0, why="later")
         wait(lambda: slow.cooling()["one"] == "later", a, slow)
         assert 35 < slow.rest("one") < 46
+        wait(lambda: len(a.status.nodes) == 2, a, slow)
         records = {record.id: record for record in a.status.nodes}
         assert records[slow.member.node.id].offset == pytest.approx(MINUTE, abs=1.0)
         assert not any(record.is_gone(a.member.clock.now()) for record in records.values())

@@ -16,13 +16,14 @@ from trilogue.cluster.member import ClusterMember
 from trilogue.cluster.messages import Message
 from trilogue.cluster.nodes import NodeFacts
 from trilogue.cluster.server import ClusterUnavailable, RedisServer, faults, reason_of
-from trilogue.cluster.status import LinkStatus, NodeRecord
+from trilogue.cluster.status import LinkHealth, LinkStatus, NodeRecord
 
 __all__ = [
     "ClusterClock",
     "ClusterMember",
     "ClusterUnavailable",
     "Link",
+    "LinkHealth",
     "LinkPart",
     "LinkStatus",
     "Message",

@@ -64,6 +64,8 @@ class ClusterMember:
         """further parts of the link, if this process will run it"""
         self.link: Link | None = None
         """the link, if this process runs it"""
+        self.health: LinkHealth | None = None
+        """how the link is doing, if this process runs it"""
 
     @property
     def node(self) -> NodeIdentity:
@@ -96,7 +98,8 @@ class ClusterMember:
         accounts = AccountsPart(self.server, node.id, health, local, counts)
         nodes = NodesPart(self.server, node, self._facts, health, counts)
         status = StatusPart(self._place(STATUS_NAME), self.server.name, node, health, nodes)
-        self.link = Link(self.server, node.id, health, [accounts, nodes, status, *self.parts])
+        parts = [accounts, nodes, status, *self.parts]
+        self.link, self.health = Link(self.server, node.id, health, parts), health
         self.link.start()
 
     def _read_status(self) -> None:

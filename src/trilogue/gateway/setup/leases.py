@@ -250,13 +250,12 @@ class LeaseKeeper:
 
     # --- beside requests ---
 
-    def tick(self) -> None:
-        """Renew leases and return what is idle, in the background. Call it several times a second, in the loop."""
-        self._loop = asyncio.get_running_loop()
-        status, now = self._member.status, time.monotonic()
-        if status is not None and status.connected:
-            common = self.now()
-            self._nodes = max(1, sum(not node.is_gone(common) for node in status.nodes))
+    def tick(self, nodes: int) -> None:
+        """Renew leases and return what is idle, in the background. Call it several times a second, in the loop.
+
+        `nodes`: how many nodes there are, as far as this one knows.
+        """
+        self._loop, self._nodes, now = asyncio.get_running_loop(), max(1, nodes), time.monotonic()
         is_due = now - self._reported_at >= REPORT_SECONDS and (not self._failures or now >= self._retry_at)
         if is_due and (self._held or not self._began) and (self._reporting is None or self._reporting.done()):
             self._reported_at = now

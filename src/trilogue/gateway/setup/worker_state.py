@@ -123,8 +123,9 @@ class WorkerState:
         """Share what happened with other processes and machines. Call it several times a second."""
         self.sync()
         self.cluster.tick()
+        self.pools.share_with(self.cluster.nodes)
         if self.leases is not None:
-            self.leases.tick()
+            self.leases.tick(self.cluster.nodes)
 
     def store_health(self) -> dict[str, StoreHealth]:
         """Return how reading and writing goes, by the name of the store in metrics."""
@@ -155,6 +156,7 @@ class WorkerPools:
         self._shared_file = shared_file
         self._open: Path | None = None
         self._sync: StateSync | None = None
+        self._workers = self._nodes = self._divided_by = 1
 
     def take(self, config: Config) -> Pools:
         """Return pools for this configuration, which know what those of the last one knew."""
@@ -171,7 +173,16 @@ class WorkerPools:
         if self._sync is None:
             self._open = wanted
             self._sync = StateSync(pools, MemoryStore() if wanted is None else FileStore(wanted), now, successor)
+        self._workers = self._divided_by = config.server.workers
+        self.share_with(self._nodes)
         return pools
+
+    def share_with(self, nodes: int) -> None:
+        """Use an equal part of the accounts' limits, of which all workers of this many machines get one."""
+        self._nodes = nodes
+        if self._sync is not None and self._divided_by != nodes * self._workers:
+            self._divided_by = nodes * self._workers
+            self._sync.pools.set_share(1.0 / self._divided_by)
 
     def sync(self, now: float | None = None) -> None:
         """Write what happened here, read what happened elsewhere. `now`: the steady time, if the caller has it."""
