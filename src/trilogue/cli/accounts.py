@@ -209,7 +209,7 @@ def _change(path: str | None, name: str, action: str, apply: Action, balance: fl
     one = _find_account(pools, name)
     full_name = f"{one[0].name}/{one[1].name}"
     before, after = account_change(describe(*one, now), action, balance)
-    with open_key_store(path) as store:
+    with open_key_store(path) as (store, _):
         note_change(store, f"{action} account", full_name, before=before, after=after)
     apply(pools, one, now)
     write_now(_store(path), pools.drain(), now)

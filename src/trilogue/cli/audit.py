@@ -46,7 +46,7 @@ def audit(path: str | None, as_json: bool, since: str | None, until: str | None,
     """
     now = time.time()
     given = {"since": _moment(since, now), "until": _moment(until, now), **asked}
-    with open_key_store(path) as store:
+    with open_key_store(path) as (store, _):
         found = store.audit.find(msgspec.convert(given, AuditQuery))
     if as_json:
         for entry in found:

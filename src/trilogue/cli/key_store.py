@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from trilogue.config import ConfigError, StateSettings, find, load, state_file, with_dotenv
+from trilogue.config import Config, ConfigError, find, load, state_file, with_dotenv
 from trilogue.gateway.setup.managed_keys import FILE_NAME, place_of_keys
 from trilogue.model import Json
 from trilogue.state.database import database_of
@@ -18,15 +18,15 @@ from trilogue.state.keys import COMMAND_LINE, Actor, AuditEntry, KeyStore
 
 
 @contextmanager
-def open_key_store(path: str | None) -> Iterator[KeyStore]:
-    """Open the database of a configuration. Raises UsageError."""
+def open_key_store(path: str | None) -> Iterator[tuple[KeyStore, Config]]:
+    """Open the database of a configuration, and return both. Raises UsageError."""
     file = find(Path(path) if path else None)
     try:
-        settings = load(file, with_dotenv(os.environ, file), secrets=False).state
+        config = load(file, with_dotenv(os.environ, file), secrets=False)
     except ConfigError as error:
         raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
-    with _opened(settings, file) as store:
-        yield store
+    with _opened(config, file) as store:
+        yield store, config
 
 
 @contextmanager
@@ -34,15 +34,15 @@ def open_any_key_store() -> Iterator[KeyStore]:
     """Open the database of the default configuration, or the default database if that one cannot be used."""
     file = find(None)
     try:
-        settings = load(file, with_dotenv(os.environ, file), secrets=False).state
+        config = load(file, with_dotenv(os.environ, file), secrets=False)
     except ConfigError:
-        settings = StateSettings()
-    with _opened(settings, file) as store:
+        config = Config()
+    with _opened(config, file) as store:
         yield store
 
 
-def _opened(settings: StateSettings, file: Path | None) -> closing[KeyStore]:
-    return closing(KeyStore(database_of(place_of_keys(settings, state_file(os.environ, FILE_NAME, file)))))
+def _opened(config: Config, file: Path | None) -> closing[KeyStore]:
+    return closing(KeyStore(database_of(place_of_keys(config, state_file(os.environ, FILE_NAME, file)))))
 
 
 def command_user() -> Actor:

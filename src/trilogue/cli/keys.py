@@ -17,6 +17,8 @@ import yaml
 
 from trilogue.cli.accounts import CONFIG, aligned
 from trilogue.cli.key_store import command_user, open_key_store
+from trilogue.config import Config
+from trilogue.config.key_options import key_option_problems
 from trilogue.gateway.admin.client_keys import KEY_NAME, shown_key
 from trilogue.keys import KeyOptions, ManagedKey, parse_time
 
@@ -73,8 +75,9 @@ def create(name: str, path: str | None, settings: tuple[str, ...], expires: str 
     """Make a key and print its text, which is not shown again."""
     if not KEY_NAME.fullmatch(name):
         raise click.UsageError("the name must be 1 to 100 letters, digits and . @ + - _")
-    options, ends = _options(KeyOptions(), settings), _time(expires)
-    with open_key_store(path) as store:
+    ends = _time(expires)
+    with open_key_store(path) as (store, config):
+        options = _options(KeyOptions(), settings, config)
         _print_text(*store.create(name, options, ends, command_user()), as_json=as_json)
 
 
@@ -86,10 +89,10 @@ def create(name: str, path: str | None, settings: tuple[str, ...], expires: str 
 @_JSON
 def change(key: str, path: str | None, settings: tuple[str, ...], expires: str | None, as_json: bool) -> None:
     """Change options of a key; the others stay. Its text stays the same."""
-    with open_key_store(path) as store:
+    with open_key_store(path) as (store, config):
         old = store.find(key)
         ends = _time(expires) if expires is not None else old.expires
-        changed = store.change(old.id, _options(old.options, settings), ends, command_user())
+        changed = store.change(old.id, _options(old.options, settings, config), ends, command_user())
     click.echo(_dumped(changed) if as_json else f"{changed.name} was changed")
 
 
@@ -102,7 +105,7 @@ def change(key: str, path: str | None, settings: tuple[str, ...], expires: str |
 @_JSON
 def rotate(key: str, path: str | None, overlap: str, as_json: bool) -> None:
     """Give a key a new text and print it. The old text works for a while, so that clients can be changed."""
-    with open_key_store(path) as store:
+    with open_key_store(path) as (store, _):
         _print_text(*store.rotate(key, _time(overlap, 0.0) or 0.0, command_user()), as_json=as_json)
 
 
@@ -112,12 +115,12 @@ def rotate(key: str, path: str | None, overlap: str, as_json: bool) -> None:
 @click.option("--stop-streams", is_flag=True, help="Also end the requests that run with it.")
 def revoke(key: str, path: str | None, stop_streams: bool) -> None:
     """Make a key stop working for good, on all gateways, within a second."""
-    with open_key_store(path) as store:
+    with open_key_store(path) as (store, _):
         revoked = store.revoke(key, command_user(), stop_streams=stop_streams)
     click.echo(f"{revoked.name} was revoked")
 
 
-def _options(old: KeyOptions, settings: Sequence[str]) -> KeyOptions:
+def _options(old: KeyOptions, settings: Sequence[str], config: Config) -> KeyOptions:
     """Return the options with those changed that were given. Raises UsageError."""
     fields: dict[str, Any] = msgspec.to_builtins(old)
     for text in settings:
@@ -134,9 +137,12 @@ def _options(old: KeyOptions, settings: Sequence[str]) -> KeyOptions:
         else:
             fields[outer] = [found] if isinstance(fields[outer], list | tuple) and isinstance(found, str) else found
     try:
-        return msgspec.convert(fields, KeyOptions)
+        options = msgspec.convert(fields, KeyOptions)
     except msgspec.ValidationError as error:
         raise click.UsageError(f"--set: {error}") from None
+    for place, problem in key_option_problems(options, config):
+        raise click.UsageError(f"--set {place}: {problem}")
+    return options
 
 
 def _time(text: str | None, now: float | None = None) -> float | None:
@@ -157,7 +163,7 @@ def _print_text(key: ManagedKey, text: str, *, as_json: bool) -> None:
 
 
 def _print_list(path: str | None, as_json: bool) -> None:
-    with open_key_store(path) as store:
+    with open_key_store(path) as (store, _):
         found = store.all()
     if as_json:
         for key in found:

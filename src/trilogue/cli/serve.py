@@ -220,6 +220,7 @@ def _restart_settings(config: Config) -> dict[str, object]:
         "server.workers": server.workers,
         "tracing": config.tracing,
         "usage": config.usage,
+        "cluster": config.cluster,
         "admin": (admin.host, admin.port, admin.metrics) if admin.admits_somebody else None,
     }
 

@@ -111,7 +111,7 @@ def delete(path: str | None, name: str, yes: bool) -> None:
         counts = ", ".join(_counts(one) for one in owners)
         click.confirm(f"Delete everything that is kept for {name} ({counts})?", abort=True, err=True)
     kept: Json = {"responses": sum(one.responses for one in owners), "bytes": sum(one.bytes for one in owners)}
-    with open_key_store(path) as keys:
+    with open_key_store(path) as (keys, _):
         note_change(keys, "delete stored responses", name, before=kept)
     deleted = sum(_repeated(partial(store.owners.delete_some, one.owner)) for one in owners)
     click.echo(f"{_entries(deleted)} of {name} deleted")

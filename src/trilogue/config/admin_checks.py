@@ -13,7 +13,7 @@ from trilogue.config.secret import Secret
 from trilogue.config.types import Config
 from trilogue.headers import LEGAL_NAME, OF_CONNECTION
 
-MIN_ADMIN_KEY = 16
+MIN_SECRET = 16
 """smallest length in characters"""
 _TAKEN_HEADERS = OF_CONNECTION | {"host", "cookie", "origin", "authorization", "x-api-key", "content-type"}
 
@@ -75,8 +75,8 @@ def _check_keys(config: Config) -> Findings:
         names.add(one.name)
         found.append((f"{path}.key", one.key))
     for index, (path, key) in enumerate(found):
-        if len(key.reveal()) < MIN_ADMIN_KEY:
-            yield path, f"must have at least {MIN_ADMIN_KEY} characters"
+        if len(key.reveal()) < MIN_SECRET:
+            yield path, f"must have at least {MIN_SECRET} characters"
         if any(one.key == key for one in config.keys):
             yield path, "must not be one of the client keys"
         same = next((other for other, one in found[:index] if one == key and key), None)
@@ -110,8 +110,8 @@ def _check_proxy(proxy: ProxySignOn) -> Findings:
             yield f"{path}.{name}", "must be the name of a header, in lower case, that nothing else uses"
     if proxy.user_header == proxy.groups_header:
         yield f"{path}.groups_header", "must differ from user_header"
-    if proxy.secret is not None and len(proxy.secret.reveal()) < MIN_ADMIN_KEY:
-        yield f"{path}.secret", f"must have at least {MIN_ADMIN_KEY} characters"
+    if proxy.secret is not None and len(proxy.secret.reveal()) < MIN_SECRET:
+        yield f"{path}.secret", f"must have at least {MIN_SECRET} characters"
 
 
 def _check_oidc(oidc: OidcSignOn) -> Findings:

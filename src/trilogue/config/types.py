@@ -15,11 +15,13 @@ from msgspec import Meta, Struct, field
 
 from trilogue.config.admin import AdminSettings
 from trilogue.config.captures import CaptureSettings
+from trilogue.config.cluster import ClusterSettings
 from trilogue.config.providers import AccountSettings, ProviderSettings
 from trilogue.config.secret import Secret
 from trilogue.config.timeouts import ProviderTimeouts, Seconds
 from trilogue.config.tracing import TracingSettings
 from trilogue.config.usage import UsageSettings
+from trilogue.config.webhook import WebhookSettings
 from trilogue.keys import KeyOptions
 from trilogue.limits import BudgetSettings, RateLimits
 from trilogue.model import Severity, Usage
@@ -153,6 +155,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """what is kept of responses and conversations, and where; `none` to keep nothing"""
     usage: UsageSettings = UsageSettings()
     """what is kept of usage and cost, and where; `none` to count nothing"""
+    webhook: WebhookSettings = WebhookSettings()
+    """where warnings about budgets are sent, besides the log"""
+    cluster: ClusterSettings = ClusterSettings()
+    """several machines that behave as one gateway; off by default"""
     price_file: str = ""
     """a YAML file with prices by provider or vendor, and by model, in the form of `prices`; relative to the folder of
     the configuration file"""

@@ -5,7 +5,6 @@ spent for a request besides. All work on rows of a `LimitTable`, which may be sh
 """
 
 from trilogue.limits.decide import (
-    BILLION,
     Estimate,
     Refused,
     Remaining,
@@ -13,19 +12,28 @@ from trilogue.limits.decide import (
     Warned,
     admit,
     charge,
+    mark_told,
     settle,
-    spent,
+    shortage,
 )
+from trilogue.limits.leases import BILLION, Ask, Counter, Grant, Leasing
 from trilogue.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits
+from trilogue.limits.standing import BudgetStanding, LimitStanding, budgets_standing, limits_standing
 from trilogue.limits.table import LazyTable, LimitsFull, LimitTable, MemoryTable
 
 __all__ = [
     "BILLION",
     "NO_BUDGET",
     "NO_LIMITS",
+    "Ask",
     "BudgetSettings",
+    "BudgetStanding",
+    "Counter",
     "Estimate",
+    "Grant",
     "LazyTable",
+    "Leasing",
+    "LimitStanding",
     "LimitTable",
     "LimitsFull",
     "MemoryTable",
@@ -35,7 +43,10 @@ __all__ = [
     "Subject",
     "Warned",
     "admit",
+    "budgets_standing",
     "charge",
+    "limits_standing",
+    "mark_told",
     "settle",
-    "spent",
+    "shortage",
 ]

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from trilogue.config import Role
+from trilogue.config.key_options import key_option_problems
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.keys import KeyOptions, ManagedKey, parse_time
 from trilogue.model import Json
@@ -67,7 +68,7 @@ async def _create(call: AdminCall) -> Reply:
     if not isinstance(name, str) or not KEY_NAME.fullmatch(name):
         raise AdminError(400, "name must be 1 to 100 letters, digits and . @ + - _", "bad_key")
     expires = _expires(body.pop("expires", None))
-    options = _options(body)
+    options = _options(body, call)
     key, text = await _run(call, lambda store: store.create(name, options, expires, call.actor))
     log.info("client key made", key=key.name, by=call.actor.who)
     return {**shown_key(key, time.time()), "key": text}
@@ -77,7 +78,7 @@ async def _change(call: AdminCall) -> Reply:
     body = await call.body()
     old = await _run(call, lambda store: store.find(call.ids[0]))
     expires = _expires(body.pop("expires")) if "expires" in body else old.expires
-    options = _options({**msgspec.to_builtins(old.options), **body})
+    options = _options({**msgspec.to_builtins(old.options), **body}, call)
     key = await _run(call, lambda store: store.change(old.id, options, expires, call.actor))
     log.info("client key changed", key=key.name, by=call.actor.who)
     return shown_key(key, time.time())
@@ -114,11 +115,14 @@ def _expires(value: Json) -> float | None:
         raise AdminError(400, "expires must be a date or time such as 2027-01-31, or 30d", "bad_key") from None
 
 
-def _options(fields: dict[str, Json]) -> KeyOptions:
+def _options(fields: dict[str, Json], call: AdminCall) -> KeyOptions:
     try:
-        return msgspec.convert(fields, KeyOptions)
+        options = msgspec.convert(fields, KeyOptions)
     except msgspec.ValidationError as error:
         raise AdminError(400, f"these are not the options of a key: {error}", "bad_key") from None
+    for path, text in key_option_problems(options, call.services.config):
+        raise AdminError(400, f"{path}: {text}", "bad_key")
+    return options
 
 
 async def _run(call: AdminCall, work: Callable[[KeyStore], Result]) -> Result:

@@ -12,6 +12,7 @@ from trilogue.gateway.admin import (
     decisions,
     dry_run,
     metrics_page,
+    nodes,
     requests,
     routing_pages,
     sign_on_pages,
@@ -32,5 +33,6 @@ PARTS: tuple[Part, ...] = (
     dry_run.routes,
     usage.routes,
     sign_on_pages.routes,
+    nodes.routes,
     console_pages.routes,
 )

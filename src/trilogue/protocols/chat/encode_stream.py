@@ -296,7 +296,7 @@ class ChatStreamEncoder(StreamEncoder):
         self._calls += 1
         custom = block.kind is CallKind.CUSTOM and (self._native or takes_custom(block.name, self.reply))
         key, field = ("custom", "input") if custom else ("function", "arguments")
-        head = {"index": index} if self._is_indexed else {}
+        head: dict[str, Json] = {"index": index} if self._is_indexed else {}
         head |= {"id": call_id_of(block, self.reply), "type": key}
         body = {"name": block.name, field: ""}
         opening: dict[str, Json] = {**head, key: body}
