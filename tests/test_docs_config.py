@@ -18,6 +18,12 @@ STORED = re.compile(r"\bstore:(\w+)")
 KEYS = [preset.variable for preset in PRESETS.values() if not preset.port]
 VALUE = "http://127.0.0.1:{}"
 """values that work as secrets, each another one, and as addresses of a proxy"""
+VALUES = {
+    "TRILOGUE_REDIS": "rediss://user:password@127.0.0.1:9/0",
+    "TRILOGUE_POSTGRESQL": "postgresql://user:password@127.0.0.1:9/name",
+    "TRILOGUE_SEAL_KEY": 32 * "x",
+}
+"""variables that need a value of another form"""
 WHOLE = re.compile(r"^providers:", re.MULTILINE)
 """a block without providers is only part of a configuration and is not checked"""
 
@@ -39,7 +45,7 @@ def test_configuration_is_right(page: str, number: int, text: str, tmp_path: Pat
         (tmp_path / name).write_text(code)
     text = STORED.sub(r"env:\1", text)
     names = [*VARIABLE.findall(text), *filter(None, KEYS)]
-    environ = {name: VALUE.format(9 + number) for number, name in enumerate(names)}
+    environ = {name: VALUE.format(9 + number) for number, name in enumerate(names)} | VALUES
     config = parse(text.encode(), environ, tmp_path)
     assert config.providers
     assert exposure_problem(config) is None
