@@ -27,6 +27,7 @@ from tests.cluster.redis import Server as RedisServer
 from tests.cluster.redis import new_prefix
 from tests.gateway.process import Started, started
 from tests.state.responses.postgres import Server as PostgresServer
+from trilogue.cluster.leases import EPOCH, RECOVERY_SECONDS
 
 INPUT, OUTPUT = 10, 10
 """tokens that the upstream reports for every response"""
@@ -214,7 +215,8 @@ def cluster(folder: Path, count: int, workers: int = 1) -> Iterator[Cluster]:
         up = stack.enter_context(upstream())
         database = postgres.new_database()
         environ = {"CLUSTER_REDIS": redis.url, "CLUSTER_POSTGRESQL": database}
-        text = CONFIG.replace("PREFIX", new_prefix()).replace("WORKERS", str(workers))
+        prefix = new_prefix()
+        text = CONFIG.replace("PREFIX", prefix).replace("WORKERS", str(workers))
         gateways = []
         for number in range(count):
             place = folder / f"node-{number}"
@@ -223,7 +225,8 @@ def cluster(folder: Path, count: int, workers: int = 1) -> Iterator[Cluster]:
         for gateway in gateways:
             gateway.wait_for_log("connected to the cluster", 20)
         # A server that was empty until now grants nothing for a while.
-        time.sleep(3.5)
+        until(lambda: redis.client.get(f"{prefix}:{EPOCH}") is not None)
+        time.sleep(RECOVERY_SECONDS + 0.5)
         yield Cluster(gateways, up, redis, database)
 
 
