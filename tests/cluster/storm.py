@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -26,6 +27,7 @@ from tests.cluster.redis import Server as RedisServer
 from tests.cluster.redis import new_prefix
 from tests.gateway.process import Started, started
 from tests.state.responses.postgres import Server as PostgresServer
+from trilogue.cluster.leases import EPOCH, RECOVERY_SECONDS
 
 INPUT, OUTPUT = 10, 10
 """tokens that the upstream reports for every response"""
@@ -81,7 +83,7 @@ class CountingUpstream:
                 self.running[model] -= 1
                 writer.write(_RESPONSE)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             writer.close()
@@ -125,6 +127,7 @@ def upstream() -> Iterator[CountingUpstream]:
         for task in asyncio.all_tasks():
             if task is not asyncio.current_task():
                 task.cancel()
+        await asyncio.sleep(0.1)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(run(),), daemon=True)
     thread.start()
@@ -134,6 +137,7 @@ def upstream() -> Iterator[CountingUpstream]:
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(10)
+        loop.close()
 
 
 _STORED = "SELECT sum(spent) FROM trl_budget_spent WHERE subject LIKE 'key budget:%'"
@@ -153,6 +157,11 @@ class Cluster:
         with psycopg.connect(self.database) as connection:
             row = connection.execute(_STORED).fetchone()
         return float(row[0] or 0) / 1e9 if row is not None else 0.0
+
+    def questions(self) -> int:
+        """Return how often nodes have asked Redis about limits."""
+        stats: Any = self.redis.client.info("commandstats")
+        return int(stats.get("cmdstat_evalsha", {}).get("calls", 0))
 
     def storm(self, name: str, count: int, gateways: Sequence[Started] = ()) -> Counter[str]:
         """Send concurrent requests with a key to all gateways in turn. Return how they ended: statuses and codes."""
@@ -206,7 +215,8 @@ def cluster(folder: Path, count: int, workers: int = 1) -> Iterator[Cluster]:
         up = stack.enter_context(upstream())
         database = postgres.new_database()
         environ = {"CLUSTER_REDIS": redis.url, "CLUSTER_POSTGRESQL": database}
-        text = CONFIG.replace("PREFIX", new_prefix()).replace("WORKERS", str(workers))
+        prefix = new_prefix()
+        text = CONFIG.replace("PREFIX", prefix).replace("WORKERS", str(workers))
         gateways = []
         for number in range(count):
             place = folder / f"node-{number}"
@@ -215,7 +225,8 @@ def cluster(folder: Path, count: int, workers: int = 1) -> Iterator[Cluster]:
         for gateway in gateways:
             gateway.wait_for_log("connected to the cluster", 20)
         # A server that was empty until now grants nothing for a while.
-        time.sleep(3.5)
+        until(lambda: redis.client.get(f"{prefix}:{EPOCH}") is not None)
+        time.sleep(RECOVERY_SECONDS + 0.5)
         yield Cluster(gateways, up, redis, database)
 
 
@@ -236,7 +247,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder), options.gateways, options.workers) as found:
         for name in LIMITS:
-            began = time.monotonic()
+            began, before = time.monotonic(), found.questions()
             ended = found.storm(name, options.requests)
             seconds = time.monotonic() - began
             up = found.up
@@ -246,7 +257,7 @@ def main() -> None:
                 "concurrency": f"at most {up.most[name]} of 25 at the same time",
                 "budget": f"${up.cost(name):.2f} of $9.00",
             }[name]
-            print(f"{name}: {seen}, {seconds:.1f} s, {dict(ended)}")
+            print(f"{name}: {seen}, {seconds:.1f} s, {found.questions() - before} calls to Redis, {dict(ended)}")
 
 
 if __name__ == "__main__":

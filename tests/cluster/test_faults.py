@@ -137,7 +137,7 @@ def test_a_server_that_was_never_there_costs_nothing(tmp_path: Path, capsys: pyt
     assert "canary-pw" not in shown
 
 
-COMMANDS = "hget hset hsetnx hgetall hdel get set time xadd xread xrange xrevrange evalsha script|load"
+COMMANDS = "hget hset hsetnx hgetall hdel expire get set time xadd xread xrange xrevrange evalsha script|load"
 """as in docs/cluster.md"""
 
 

@@ -91,6 +91,8 @@ class LeaseKeeper:
         self._failures = 0
         """questions in a row that the server did not answer"""
         self._retry_at = 0.0
+        self._recovering_until = 0.0
+        """until when the server probably grants nothing, because it was emptied"""
         self._unknown_until = 0.0
         """until when it is not known what was spent"""
         self._nodes = 1
@@ -106,7 +108,9 @@ class LeaseKeeper:
     @property
     def leasing(self) -> Leasing:
         """How the cluster is doing, as `admit` needs it."""
-        return Leasing(self._failures > 0, 1.0 / self._nodes, time.monotonic() < self._unknown_until)
+        now = time.monotonic()
+        is_away = self._failures > 0 or now < self._recovering_until
+        return Leasing(is_away, 1.0 / self._nodes, now < self._unknown_until)
 
     def use(self, names: Iterable[str]) -> None:
         """Note that a request counts for these subjects, so that their leases are renewed."""
@@ -121,7 +125,8 @@ class LeaseKeeper:
     async def more(self, subjects: Sequence[Subject], estimate: Estimate) -> bool:
         """Ask for what a request lacks. Return whether it is worth trying again if it is still refused.
 
-        That is the case if other machines hold what is needed: they were told to return it.
+        That is the case if there was something left, or if other machines hold what is needed: they were told to return
+        it.
         """
         if self._failures and time.monotonic() < self._retry_at:
             return False
@@ -204,7 +209,7 @@ class LeaseKeeper:
         for question, answer in zip(questions, answers, strict=True):
             results[question.subject] = self._take(question, answer)
             if answer is not None and answer.recovering:
-                self._unknown_until = time.monotonic() + UNKNOWN_SECONDS
+                self._recovering_until = time.monotonic() + UNKNOWN_SECONDS
             elif answer is not None and not answer.is_seeded and question.wants_money:
                 results[question.subject] = await self._seed(question.subject)
         return results
@@ -216,8 +221,9 @@ class LeaseKeeper:
                 return True
             until = answer.at + int(LEASE_SECONDS * 1000)
             take_grants(rows[0], [ask.counter for ask in question.asks], answer.grants, until)
+        # Also if enough was given: another request may take it first.
         return any(
-            ask.want > grant.given and (grant.held or grant.period != ask.counter.period)
+            ask.want and (grant.given or grant.held or grant.period != ask.counter.period)
             for ask, grant in zip(question.asks, answer.grants, strict=True)
         )
 
