@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
-import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
-import trustme
 
 from tests.cluster.nginx import free_port
 from tests.state.responses.postgres import Server
+from tests.upstream.certificates import Authority
 
 PASSWORD = "db-password-canary-3c91"
-USER = "gateway"
+SSL_REQUEST = bytes((0, 0, 0, 8, 4, 210, 22, 47))
+"""what a client of PostgreSQL sends before it begins TLS"""
+
+
+def name_in(url: str) -> str:
+    """Return the name of the database in a URL."""
+    return urlsplit(url).path.removeprefix("/")
 
 
 class NetworkServer(Server):
-    """A server on a TCP port of loopback. With `tls` it accepts nothing else there, and wants a password."""
+    """A server on a TCP port of loopback. With `password` it wants one there."""
 
-    def __init__(self, *, tls: bool = False) -> None:
+    def __init__(self, *, password: bool = False) -> None:
         self.port = free_port()
         super().__init__()
         self.options = ["-h", "127.0.0.1", "-p", str(self.port), "-F"]
-        if tls:
-            self._add_tls()
+        if password:
+            (self._data / "pg_hba.conf").write_text("local all postgres trust\nhost all all all scram-sha-256\n")
 
     def url(self, database: str) -> str:
         """Return the URL of a database at its socket, for the superuser."""
@@ -37,34 +41,17 @@ class NetworkServer(Server):
 
     def network_url(self, database: str, port: int | None = None) -> str:
         """Return the URL of a database at its TCP port, or at another one that leads to it."""
-        name = database.rpartition("/")[2].partition("?")[0]
-        return f"postgresql://postgres@127.0.0.1:{port or self.port}/{name}"
+        return f"postgresql://postgres@127.0.0.1:{port or self.port}/{name_in(database)}"
 
-    def _add_tls(self) -> None:
-        authority = trustme.CA()
-        issued = authority.issue_cert("localhost")
-        self.root = self.folder / "root.pem"
-        authority.cert_pem.write_to_path(str(self.root))
-        key, certificate = self._data / "server.key", self._data / "server.crt"
-        issued.private_key_pem.write_to_path(str(key))
-        issued.cert_chain_pems[0].write_to_path(str(certificate))
-        key.chmod(0o600)
-        if self._user:
-            account = pwd.getpwnam(self._user)
-            for path in (key, certificate):
-                os.chown(path, account.pw_uid, account.pw_gid)
-        self.options += ["-c", "ssl=on"]
-        rules = "local all postgres trust\nhostssl all all all scram-sha-256\nhostnossl all all all reject\n"
-        (self._data / "pg_hba.conf").write_text(rules)
-
-    def new_user_database(self) -> str:
-        """Create a database with an owner who has a password and nothing else, and return its URL without options."""
-        name = self.new_database().rpartition("/")[2].partition("?")[0]
+    def new_user_database(self, port: int | None = None) -> str:
+        """Create a database with an owner who has a password and no other rights, and return its URL."""
+        name = name_in(self.new_database())
+        user = f"user_{name}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}'".encode())
-            connection.execute(f"ALTER DATABASE {name} OWNER TO {USER}".encode())
+            connection.execute(f"CREATE ROLE {user} LOGIN PASSWORD '{PASSWORD}'".encode())
+            connection.execute(f"ALTER DATABASE {name} OWNER TO {user}".encode())
             connection.execute(f"REVOKE ALL ON DATABASE {name} FROM PUBLIC".encode())
-        return f"postgresql://{USER}:{PASSWORD}@localhost:{self.port}/{name}"
+        return f"postgresql://{user}:{PASSWORD}@127.0.0.1:{port or self.port}/{name}"
 
     def set_read_only(self, on: bool) -> None:
         """Refuse to write, as a server that was demoted does, or write again."""
@@ -86,6 +73,12 @@ class Standby(NetworkServer):
         self._run("pg_basebackup", *source, "-D", str(self._data), "-R", "-X", "stream", "-c", "fast")
         self._data.chmod(0o700)
 
+    def has_caught_up(self) -> bool:
+        """Return whether it has everything that the primary has written."""
+        with psycopg.connect(self._primary.url("postgres")) as connection:
+            row = connection.execute("SELECT pg_current_wal_lsn() <= replay_lsn FROM pg_stat_replication").fetchone()
+        return row is not None and bool(row[0])
+
     def promote(self) -> None:
         """Become the primary, and return when that is done."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
@@ -96,13 +89,12 @@ class BadLink:
     """A TCP port that leads to another one. `delay`: seconds before each piece. `cut`: nothing goes through."""
 
     def __init__(self, port: int) -> None:
-        self.port = 0
         self.delay = 0.0
         self.cut = False
         self._target = port
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Connect a client to the target."""
         try:
             other_reader, other_writer = await asyncio.open_connection("127.0.0.1", self._target)
         except OSError:
@@ -123,32 +115,61 @@ class BadLink:
 
 
 @contextmanager
-def bad_link(port: int) -> Iterator[BadLink]:
-    """Run a link to a port in a thread."""
-    link, loop = BadLink(port), asyncio.new_event_loop()
-    ready, stop = threading.Event(), asyncio.Event()
+def bad_link(port: int) -> Iterator[tuple[BadLink, int]]:
+    """Run a link to a port, and yield it with its own port."""
+    link = BadLink(port)
+    with _served(link.serve) as own:
+        yield link, own
 
-    async def serve() -> None:
-        server = await asyncio.start_server(link._serve, "127.0.0.1", 0)
-        link.port = server.sockets[0].getsockname()[1]
+
+@contextmanager
+def tls_link(port: int, folder: Path) -> Iterator[tuple[int, Path]]:
+    """Run what speaks TLS with clients and not with the server: the server of the wheel cannot.
+
+    Yield its port, and the file with the root certificate.
+    """
+    authority = Authority(folder)
+    context = authority.server()
+    link = BadLink(port)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            if await reader.readexactly(8) == SSL_REQUEST:
+                writer.write(b"S")
+                await writer.start_tls(context)
+                await link.serve(reader, writer)
+        writer.close()
+
+    with _served(serve) as own:
+        yield own, authority.file
+
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
+
+
+@contextmanager
+def _served(serve: Serve) -> Iterator[int]:
+    """Serve connections to a free port in a thread, and yield the port."""
+    loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+    ports: list[int] = []
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        ports.append(server.sockets[0].getsockname()[1])
         ready.set()
         await stop.wait()
         server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
             task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
+    thread = threading.Thread(target=loop.run_until_complete, args=(main(),), daemon=True)
     thread.start()
     try:
         assert ready.wait(5)
-        yield link
+        yield ports[0]
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(5)
-        loop.run_until_complete(asyncio.sleep(0.05))
         loop.close()
-
-
-def copy_for_user(path: Path, folder: Path) -> Path:
-    """Return a copy of a file that this process may read, whoever owns the original."""
-    return Path(shutil.copy(path, folder / path.name))

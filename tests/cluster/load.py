@@ -1,7 +1,7 @@
 """Numbered requests to gateways that are restarted or killed meanwhile, and what must be true afterwards.
 
-Each request has a number, which the upstream reports as its input tokens, together with one output token. So the sums of
-the usage ledger say how many requests were counted, and which.
+Each request has a number, which the upstream reports as its input tokens, together with one output token. So the sums
+of the usage ledger say how many requests were counted, and which.
 """
 
 from __future__ import annotations
@@ -193,9 +193,7 @@ def _note(content: bytes, number: int, load: Load, client: int, path: str) -> No
             load.stored[number] = load.previous[client] = found[1].decode()
 
 
-async def read_response(
-    reader: asyncio.StreamReader, on_data: Callable[[bytes], None]
-) -> tuple[int, bytes, bool]:
+async def read_response(reader: asyncio.StreamReader, on_data: Callable[[bytes], None]) -> tuple[int, bytes, bool]:
     """Return the status, the body, and whether the connection stays. `on_data`: called with what has come so far."""
     head = await reader.readuntil(b"\r\n\r\n")
     found, length = _STATUS.match(head), _LENGTH.search(head)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import openai
@@ -100,18 +101,19 @@ def test_another_key_finds_nothing_on_any_gateway(pair: Pair) -> None:
     conversation = mine.conversations.create(items=[{"type": "message", "role": "user", "content": "secret"}]).id
     for number in range(2):
         other: Any = pair.node(number).other
-        for attempt in (
-            lambda: other.responses.retrieve(done),
-            lambda: other.responses.delete(done),
-            lambda: other.responses.input_items.list(done),
-            lambda: list(other.responses.retrieve(running, stream=True)),
-            lambda: other.responses.cancel(running),
-            lambda: other.conversations.retrieve(conversation),
-            lambda: other.conversations.items.list(conversation),
-            lambda: other.conversations.delete(conversation),
-        ):
+        attempts: list[tuple[Callable[..., Any], str]] = [
+            (other.responses.retrieve, done),
+            (other.responses.delete, done),
+            (other.responses.input_items.list, done),
+            (partial(other.responses.retrieve, stream=True), running),
+            (other.responses.cancel, running),
+            (other.conversations.retrieve, conversation),
+            (other.conversations.items.list, conversation),
+            (other.conversations.delete, conversation),
+        ]
+        for attempt, identifier in attempts:
             with pytest.raises(openai.NotFoundError):
-                attempt()
+                attempt(identifier)
         for link in ({"previous_response_id": done}, {"conversation": conversation}):
             with pytest.raises((openai.BadRequestError, openai.NotFoundError)):
                 other.responses.create(model=MODELS[Protocol.CHAT], input="recall", **link)
