@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.cluster.conftest import Pair
+from tests.machines.conftest import Pair
 from tests.gateway.process import until
 from tests.multiturn.agents import Agent, ChatAgent, Link, MessagesAgent, ResponsesAgent, all_results
 from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.cluster.nginx import balancer, free_port
+from tests.machines.nginx import balancer, free_port
 from tests.gateway.process import Started, started
 
 STOP_SECONDS = 60.0

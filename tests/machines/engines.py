@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from tests.cluster.nginx import free_port
+from tests.machines.nginx import free_port
 from tests.state.responses.postgres import Server
 from tests.upstream.certificates import Authority
 

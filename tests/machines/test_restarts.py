@@ -6,8 +6,8 @@ import asyncio
 import time
 from pathlib import Path
 
-from tests.cluster.load import CONFIG, CountingUpstream, Load, under_load, unreadable
-from tests.cluster.nodes import Cluster, Node, cluster
+from tests.machines.load import CONFIG, CountingUpstream, Load, under_load, unreadable
+from tests.machines.nodes import Cluster, Node, cluster
 from tests.state.responses.postgres import Server
 from trilogue.config import state_file
 from trilogue.state.database import PostgresqlDatabase

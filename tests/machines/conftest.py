@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.cluster.nodes import Cluster, cluster
+from tests.machines.nodes import Cluster, cluster
 from tests.multiturn.gateways import OTHER_KEY, Gateway, settings
 from tests.multiturn.strict import StrictUpstream
 from tests.scripted import thread
