@@ -48,6 +48,7 @@ LAYERS = {
     "state": 5,
     "serving": 5,
     "console": 5,
+    "cluster": 5.5,
     "importers": 6,
     "inprocess": 6,
     "probe": 6,
@@ -96,7 +97,7 @@ ROOMS = {
     "state": (
         "store",
         "file memory database shared_table",
-        "responses keys ledger",
+        "responses keys ledger shared_secret",
         "records",
         "counters",
         "writer",

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.machines.nginx import balancer, free_port
 from tests.gateway.process import Started, started
+from tests.machines.nginx import balancer, free_port
 
 STOP_SECONDS = 60.0
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.machines.engines import PASSWORD, BadLink, NetworkServer, Standby, bad_link, name_in, tls_link
-from tests.machines.nodes import Cluster, cluster
 from tests.gateway.process import until
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.test_store_at_start import refused
+from tests.machines.engines import PASSWORD, BadLink, NetworkServer, Standby, bad_link, name_in, tls_link
+from tests.machines.nodes import Cluster, cluster
 
 DEMO = """\
 keys: [{key: env:TRILOGUE_KEY, name: one}]

@@ -9,8 +9,8 @@ from typing import Any
 import openai
 import pytest
 
-from tests.machines.conftest import Pair
 from tests.gateway.process import until
+from tests.machines.conftest import Pair
 from tests.multiturn.agents import Agent, ChatAgent, Link, MessagesAgent, ResponsesAgent, all_results
 from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS
 from trilogue.model import Protocol

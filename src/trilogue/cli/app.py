@@ -27,6 +27,7 @@ COMMANDS = {
     "explain": ("trilogue.cli.explain", "Show what happened to a request: route, attempts, losses, times, cost."),
     "state": ("trilogue.cli.state", "Show, prune, export or delete stored responses and conversations."),
     "usage": ("trilogue.cli.usage", "Show what was used and what it has cost, by key, model, account and time."),
+    "nodes": ("trilogue.cli.nodes", "Show the nodes of a cluster, with version, load and lag."),
     "check": ("trilogue.cli.check", "Check a configuration file, or print its JSON Schema."),
     "presets": ("trilogue.cli.presets", "List the vendors and servers that need no address in a configuration."),
     "import": ("trilogue.cli.importing", "Turn a file of LiteLLM, claude-code-router or Bifrost into a configuration."),

@@ -132,7 +132,7 @@ def _store(path: str | None) -> Iterator[KeyStore]:
         config = load(file, os.environ, secrets=False)
     except ConfigError as error:
         raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
-    where = place_of_keys(config.state, state_file(os.environ, FILE_NAME, file))
+    where = place_of_keys(config, state_file(os.environ, FILE_NAME, file))
     with closing(KeyStore(database_of(where))) as store:
         yield store
 

@@ -222,6 +222,7 @@ def _restart_settings(config: Config) -> dict[str, object]:
         "server.workers": server.workers,
         "tracing": config.tracing,
         "usage": config.usage,
+        "cluster": config.cluster,
         "admin": (admin.host, admin.port, admin.metrics) if admin.key else None,
     }
 

@@ -5,6 +5,7 @@ in, or raises a `ConfigError` that lists all problems.
 """
 
 from trilogue.config.captures import CaptureSettings
+from trilogue.config.cluster import ClusterSettings
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.folders import state_directory, state_file
 from trilogue.config.load import environment_config, find, load, parse
@@ -30,6 +31,7 @@ __all__ = [
     "AdminSettings",
     "CaptureSettings",
     "ClientKeySettings",
+    "ClusterSettings",
     "Config",
     "ConfigError",
     "Log",

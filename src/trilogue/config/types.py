@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from trilogue.config.captures import CaptureSettings
+from trilogue.config.cluster import ClusterSettings
 from trilogue.config.providers import AccountSettings, ProviderSettings
 from trilogue.config.secret import Secret
 from trilogue.config.timeouts import ProviderTimeouts, Seconds
@@ -173,6 +174,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """what is kept of responses and conversations, and where; `none` to keep nothing"""
     usage: UsageSettings = UsageSettings()
     """what is kept of usage and cost, and where; `none` to count nothing"""
+    cluster: ClusterSettings = ClusterSettings()
+    """several machines that behave as one gateway; off by default"""
     price_file: str = ""
     """a YAML file with prices by provider or vendor, and by model, in the form of `prices`; relative to the folder of
     the configuration file"""

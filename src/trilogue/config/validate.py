@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from trilogue.config.client_accounts import client_account_problems
+from trilogue.config.cluster_problems import POSTGRESQL, cluster_problems, cluster_warnings
 from trilogue.config.network import is_loopback, official_urls, proxy_fault, url_fault
 from trilogue.config.problems import NAME, NAME_RULE
 from trilogue.config.providers import DEMO_URL, ProviderSettings
@@ -30,7 +31,6 @@ MIN_ADMIN_KEY = 16
 MIN_CLIENT_KEY = 8
 """smallest length in characters; a shorter key can be guessed in seconds"""
 
-_POSTGRESQL = ("postgresql://", "postgres://")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _SET_BY_GATEWAY = OF_CONNECTION | {"accept-encoding", "content-type"}
 _LITERAL = "the secret is written in the file; use env:NAME or file:path to keep it out"
@@ -51,6 +51,7 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     yield from _check_rules(config)
     yield from _check_store("state.store", config.state.store, ("memory", "none"))
     yield from _check_store("usage.store", config.usage.store, ("none",))
+    yield from cluster_problems(config.cluster)
     yield from _check_tracing(config.tracing)
     yield from _check_capture(config)
     for name, provider in config.providers.items():
@@ -116,7 +117,7 @@ def _check_store(path: str, store: Secret | None, named: Iterable[str]) -> Findi
     if not where or where in named:
         return
     kinds = f"use the path of a file, postgresql://… or {' or '.join(named)}"
-    if where.startswith(_POSTGRESQL):
+    if where.startswith(POSTGRESQL):
         if not _is_url(where):
             yield path, "is not a valid URL"
     elif "://" in where:
@@ -224,6 +225,7 @@ def warnings(config: Config) -> Findings:
     if config.admin.enabled and config.admin.key is None and not is_loopback(config.admin.host):
         yield "admin.host", "the admin interface is off: an address that other machines can reach needs admin.key"
     yield from _state_warnings(config)
+    yield from cluster_warnings(config.cluster, has_seal_keys=bool(config.seal_keys))
     yield from _tracing_warnings(config.tracing)
 
 
@@ -231,7 +233,7 @@ def _state_warnings(config: Config) -> Findings:
     where = config.state.store.reveal() if config.state.store is not None else ""
     if where == "memory" and config.server.workers > 1:
         yield "state.store", "each worker has a memory of its own: a request may not find what another worker keeps"
-    if where.startswith(_POSTGRESQL) and not config.seal_keys:
+    if where.startswith(POSTGRESQL) and not config.seal_keys:
         text = "there are none: the key is kept in the database, where whoever can read it can read what is stored"
         yield "seal_keys", text
 
@@ -268,12 +270,21 @@ def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
             yield path, proxy
     if config.admin.key is not None:
         yield "admin.key", config.admin.key
-    if config.state.store is not None and "@" in config.state.store.reveal():
-        yield "state.store", config.state.store
-    if config.usage.store is not None and "@" in config.usage.store.reveal():
-        yield "usage.store", config.usage.store
+    for path, store in _addresses(config):
+        if store is not None and "@" in store.reveal():
+            yield path, store
     yield from ((f"tracing.headers.{name}", value) for name, value in config.tracing.headers.items())
     yield from ((f"seal_keys[{index}]", key) for index, key in enumerate(config.seal_keys))
+
+
+def _addresses(config: Config) -> Iterator[tuple[str, Secret | None]]:
+    """Yield where things are kept, which may contain a password. The database of a cluster is there once."""
+    cluster = config.cluster
+    yield "cluster.redis", cluster.redis
+    yield "cluster.postgresql", cluster.postgresql
+    for path, store in (("state.store", config.state.store), ("usage.store", config.usage.store)):
+        if store is not cluster.postgresql:
+            yield path, store
 
 
 def _proxies(config: Config) -> Iterator[tuple[str, Secret]]:

@@ -96,7 +96,7 @@ class EmbeddedGateway:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self._state.sync()
+            self._state.tick()
             self._key_watch.tick()
             self._capture.tick()
             journal.catch_up()

@@ -10,6 +10,7 @@ from trilogue.gateway.admin import (
     decisions,
     dry_run,
     metrics_page,
+    nodes,
     requests,
     routing_pages,
     usage,
@@ -26,5 +27,6 @@ PARTS: tuple[Part, ...] = (
     routing_pages.routes,
     dry_run.routes,
     usage.routes,
+    nodes.routes,
     console_pages.routes,
 )

@@ -195,7 +195,7 @@ class Gateway:
             headers = preflight_headers(request.headers, keys_required=bool(self.services.keys))
             responder.reply(200, headers, b"")
         elif path == "/health" and request.method in ("GET", "HEAD"):
-            _json(responder, 200, b'{"status":"ok"}')
+            _json(responder, 200, self._health())
         elif path == "/ready" and request.method in ("GET", "HEAD"):
             ready = not self.running.leaving
             _json(responder, 200 if ready else 503, b'{"ready":true}' if ready else b'{"ready":false}')
@@ -204,6 +204,14 @@ class Gateway:
         else:
             return False
         return True
+
+    def _health(self) -> bytes:
+        """Return that the process is alive, and whether it has reached its cluster. It serves requests in any case."""
+        cluster = self.services.cluster
+        if cluster.member is None:
+            return b'{"status":"ok"}'
+        connected = cluster.status is not None and cluster.status.connected
+        return b'{"status":"ok","cluster":"connected"}' if connected else b'{"status":"ok","cluster":"away"}'
 
     def _route(self, request: HttpRequest, path: str) -> HttpRoute:
         if request.method == "POST":

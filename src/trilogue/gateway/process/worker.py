@@ -19,7 +19,12 @@ from trilogue.gateway.admin.interface import AdminContext
 from trilogue.gateway.admin.other_workers import OtherWorkers
 from trilogue.gateway.capture.worker_capture import WorkerCapture
 from trilogue.gateway.endpoints.app import Gateway, not_http
-from trilogue.gateway.endpoints.worker_gauges import register_capture, register_gauges, register_usage
+from trilogue.gateway.endpoints.worker_gauges import (
+    register_capture,
+    register_cluster,
+    register_gauges,
+    register_usage,
+)
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
@@ -119,6 +124,8 @@ class Worker:
         if self.metrics is None:
             return
         register_gauges(self.metrics, self.gateway.running, self._services)
+        if self._state.cluster.member is not None:
+            register_cluster(self.metrics, self._state.cluster)
         if self.usage is not None:
             register_usage(self.metrics, self.usage)
         if self.capture is not None:
@@ -159,7 +166,7 @@ class Worker:
         if self._parent is not None and os.getppid() != self._parent:
             self.stop(signal.SIGTERM)
         # Also without requests: other processes want our counts, and commands change accounts.
-        self._state.sync()
+        self._state.tick()
         journal.catch_up()
         self._descriptors.look()
         if self.capture is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from trilogue.config import StateSettings
+from trilogue.config import Config, Secret
 from trilogue.keys import ManagedKey
 from trilogue.state.database import database_of
 from trilogue.state.keys import KeyStore
@@ -21,12 +21,13 @@ from trilogue.state.store import StoreError
 log = structlog.get_logger("trilogue.keys")
 
 FILE_NAME = "keys.db"
+NOWHERE = Secret("none", literal=True)
 _POSTGRESQL = ("postgresql://", "postgres://")
 
 
-def place_of_keys(settings: StateSettings, file: Path) -> str:
+def place_of_keys(config: Config, file: Path) -> str:
     """Return where a configuration keeps client keys, as `database_of` takes it. `file`: the default."""
-    where = settings.store.reveal() if settings.store is not None else ""
+    where = (config.cluster.postgresql or config.state.store or NOWHERE).reveal()
     return where if where.startswith(_POSTGRESQL) else str(file)
 
 
@@ -44,9 +45,9 @@ class ManagedKeys:
         self.on_change: Callable[[], None] = _ignore
         """called in the event loop when keys have changed"""
 
-    def take(self, settings: StateSettings) -> None:
+    def take(self, config: Config) -> None:
         """Use the store of this configuration, and read its keys. This may block, as every start and reload does."""
-        where = place_of_keys(settings, self._file)
+        where = place_of_keys(config, self._file)
         if where != self._where:
             self._where, self._store, self._revision = where, None, -1
             try:

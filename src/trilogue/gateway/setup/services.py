@@ -75,6 +75,7 @@ class Services:
         self.sync = state.sync
         self.limiter = Limiter(config, state.limits, self._record_cost)
         self.store_health = state.store_health
+        self.cluster = state.cluster
         kept: list[Observer] = [self.history] if self.history.limit else []
         self._observers: list[Observer] = [AccessLog(), *kept, *state.observers]
         self.observers = Observers(self._observers)

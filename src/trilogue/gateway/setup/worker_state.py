@@ -19,6 +19,7 @@ A `WorkerState` is made inside the worker process, after the fork.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from os import urandom
 from pathlib import Path
@@ -36,6 +37,7 @@ from trilogue.gateway.setup.managed_keys import FILE_NAME as KEYS_FILE
 from trilogue.gateway.setup.managed_keys import ManagedKeys
 from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
 from trilogue.gateway.setup.response_store import FILE_NAME, Stores, WorkerStores
+from trilogue.gateway.setup.worker_cluster import WorkerCluster
 from trilogue.limits import LazyTable
 from trilogue.pool import Pools
 from trilogue.state import FILE_NAME as POOL_FILE
@@ -80,6 +82,7 @@ class WorkerState:
         self.stores = WorkerStores(_sibling(file, FILE_NAME), storage_keys or (urandom(KEY_BYTES),))
         self.managed_keys = ManagedKeys(_sibling(file, KEYS_FILE))
         self.limits = LazyTable(lambda: SharedTable(_sibling(file, LIMITS_FILE)))
+        self.cluster = WorkerCluster(lambda name: _sibling(file, name))
         self._config: Config | None = None
         self._refused_reasoning = RefusedReasoning()
         self._catalog = Catalog()
@@ -94,7 +97,8 @@ class WorkerState:
             self._refused_reasoning = self._refused_reasoning.without_accounts(changed)
             self._catalog = self._catalog.without_providers(_changed(old.served, config.served))
         pools = self.pools.take(config)
-        self.managed_keys.take(config.state)
+        self.cluster.take(config)
+        self.managed_keys.take(config)
         self._history.resize(config.admin.keep_requests if config.admin.enabled else 0)
         return CarriedOver(
             pools,
@@ -105,6 +109,12 @@ class WorkerState:
             self.managed_keys,
         )
 
+    def tick(self) -> None:
+        """Share what happened with other processes and machines. Call it several times a second."""
+        self.sync()
+        self.cluster.tick()
+        self.pools.share_with(self.cluster.nodes)
+
     def store_health(self) -> dict[str, StoreHealth]:
         """Return how reading and writing goes, by the name of the store in metrics."""
         found = {"accounts": self.pools.health, "responses": self.stores.health}
@@ -113,6 +123,7 @@ class WorkerState:
     async def aclose(self) -> None:
         """Write what is left and close everything."""
         self.close()
+        await asyncio.to_thread(self.cluster.close)
         await self.stores.close()
         await self.managed_keys.aclose()
         self.limits.close()
@@ -130,6 +141,7 @@ class WorkerPools:
         self._shared_file = shared_file
         self._open: Path | None = None
         self._sync: StateSync | None = None
+        self._workers = self._nodes = self._divided_by = 1
 
     def take(self, config: Config) -> Pools:
         """Return pools for this configuration, which know what those of the last one knew."""
@@ -139,13 +151,23 @@ class WorkerPools:
         if self._sync is not None:
             self._sync.replace(pools, now)
             successor = self._sync.successor
-        wanted = self._file if config.pool.persist else self._shared_file
+        # The link to a cluster is one per machine: it needs the one file that all processes of the machine share.
+        wanted = self._file if config.pool.persist or config.cluster.redis else self._shared_file
         if wanted != self._open:
             self.close()
         if self._sync is None:
             self._open = wanted
             self._sync = StateSync(pools, MemoryStore() if wanted is None else FileStore(wanted), now, successor)
+        self._workers = self._divided_by = config.server.workers
+        self.share_with(self._nodes)
         return pools
+
+    def share_with(self, nodes: int) -> None:
+        """Use an equal part of the accounts' limits, of which all workers of this many machines get one."""
+        self._nodes = nodes
+        if self._sync is not None and self._divided_by != nodes * self._workers:
+            self._divided_by = nodes * self._workers
+            self._sync.pools.set_share(1.0 / self._divided_by)
 
     def sync(self, now: float | None = None) -> None:
         """Write what happened here, read what happened elsewhere. `now`: the steady time, if the caller has it."""

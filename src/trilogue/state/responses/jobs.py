@@ -142,7 +142,8 @@ class Jobs(StorePart):
     def fail_dead(self, transaction: DatabaseTransaction, seconds: float = DEAD_SECONDS) -> tuple[Job, ...]:
         """Mark the jobs of workers that have not reported for so long as failed, and return them.
 
-        Their conversations are free again. `StoredResponse.status` and `failure` say so; its body and its events are as the worker left them.
+        Their conversations are free again. `StoredResponse.status` and `failure` say so; its body and its events are as
+        the worker left them.
         """
         rows = transaction.rows(_DEAD, transaction.now - seconds)
         for row in rows:
