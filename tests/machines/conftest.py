@@ -1,4 +1,4 @@
-"""One PostgreSQL server per test process, and two gateways that share it, behind nginx."""
+"""A PostgreSQL and a Redis server per test process, and two gateways that share them, behind nginx."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.machines.nodes import Cluster, cluster
+from tests.cluster.redis import Server as RedisServer
+from tests.machines.nodes import Cluster, cluster, shared
 from tests.multiturn.gateways import OTHER_KEY, Gateway, settings
 from tests.multiturn.strict import StrictUpstream
 from tests.scripted import thread
@@ -47,6 +48,15 @@ def postgres() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """A Redis server that no test stops."""
+    server = RedisServer()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
 def _upstream() -> Iterator[StrictUpstream]:
     with thread.running(StrictUpstream()) as upstream:
         assert isinstance(upstream, StrictUpstream)
@@ -55,10 +65,14 @@ def _upstream() -> Iterator[StrictUpstream]:
 
 @pytest.fixture(scope="session")
 def _pair(
-    _upstream: StrictUpstream, postgres: Server, tmp_path_factory: pytest.TempPathFactory
+    _upstream: StrictUpstream,
+    postgres: Server,
+    redis_server: RedisServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Cluster, Server]]:
     folder = tmp_path_factory.mktemp("pair")
-    with cluster(folder, 2, settings(state=postgres.new_database()), _upstream.url, ENVIRON) as running:
+    config = settings(more=shared(postgres.new_database(), redis_server.url))
+    with cluster(folder, 2, config, _upstream.url, ENVIRON) as running:
         yield running, postgres
 
 

@@ -1,4 +1,4 @@
-"""Several real gateways, each with a state folder and a port of its own, that share a PostgreSQL server."""
+"""Several real gateways, each with a state folder and a port of its own, that share PostgreSQL and Redis."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.cluster.redis import new_prefix
 from tests.gateway.process import Started, started
 from tests.machines.nginx import balancer, free_port
 
@@ -68,6 +69,11 @@ class Node:
             self.past_logs += self._process.log
             self._running.close()
         self._running = self._process = None
+
+
+def shared(postgresql: str, redis: str) -> str:
+    """Return the setting that makes gateways one cluster. Each call makes another one."""
+    return f"cluster: {{redis: '{redis}', postgresql: '{postgresql}', prefix: {new_prefix()}}}\n"
 
 
 class Cluster:

@@ -219,6 +219,7 @@ def test_a_standby_takes_over(tmp_path: Path) -> None:
             assert clients.ask(1 - number, store=True, previous=before[number]).status_code == 200
 
 
+@pytest.mark.long
 def test_tls_and_a_password(tmp_path: Path) -> None:
     """With `verify-full`. The password is in no log, in no file and in no error."""
     server = NetworkServer(password=True)

@@ -6,38 +6,14 @@ import asyncio
 import time
 from pathlib import Path
 
+from tests.cluster.redis import Server as RedisServer
 from tests.machines.load import CONFIG, CountingUpstream, Load, under_load, unreadable
-from tests.machines.nodes import Cluster, Node, cluster
+from tests.machines.nodes import Node, cluster, shared
+from tests.machines.settling import live_files, settled
 from tests.state.responses.postgres import Server
-from trilogue.config import state_file
-from trilogue.state.database import PostgresqlDatabase
-from trilogue.state.ledger import Counts, LedgerTables, UsageQuery, read_usage
 
 SETTLE_SECONDS = 30.0
 FEW = 10
-
-
-def counted(url: str) -> Counts:
-    """Return the sums of the table, which gateways add to every second."""
-    tables = LedgerTables(PostgresqlDatabase(url))
-    try:
-        lines = read_usage(tables, Path("/nonexistent"), UsageQuery())
-        return lines[0].counts if lines else Counts()
-    finally:
-        tables.close()
-
-
-def live_files(running: Cluster) -> list[Path]:
-    """Return the files with usage that may not be in the table yet."""
-    return [file for node in running.nodes for file in node.folder.glob("trilogue/usage*.live/*.counts")]
-
-
-async def settled(url: str, running: Cluster) -> Counts:
-    """Stop all gateways, and return what they have counted. Nothing may be left in their files."""
-    for node in running.nodes:
-        assert await asyncio.to_thread(node.stop) == 0
-    assert live_files(running) == []
-    return counted(url)
 
 
 async def more(load: Load, requests: int) -> None:
@@ -57,14 +33,14 @@ async def back(node: Node) -> None:
         await asyncio.sleep(0.05)
 
 
-def test_a_rolling_restart_loses_no_request(tmp_path: Path, postgres: Server) -> None:
+def test_a_rolling_restart_loses_no_request(tmp_path: Path, postgres: Server, redis_server: RedisServer) -> None:
     """Every request is answered, every response can be read, and the ledger has what the upstream has sent."""
     url = postgres.new_database()
 
     async def main() -> None:
         load, upstream = Load(), CountingUpstream(delay=0.02)
         async with upstream.running():
-            with cluster(tmp_path, 2, f"state: {url}\n{CONFIG}", upstream.url) as running:
+            with cluster(tmp_path, 2, shared(url, redis_server.url) + CONFIG, upstream.url) as running:
                 async with under_load(running.url, load):
                     await more(load, FEW)
                     for node in running.nodes:
@@ -81,14 +57,16 @@ def test_a_rolling_restart_loses_no_request(tmp_path: Path, postgres: Server) ->
     asyncio.run(main())
 
 
-def test_killed_gateways_lose_nothing_that_was_acknowledged(tmp_path: Path, postgres: Server) -> None:
+def test_killed_gateways_lose_nothing_that_was_acknowledged(
+    tmp_path: Path, postgres: Server, redis_server: RedisServer
+) -> None:
     """A killed gateway cuts the requests that it had, and no others. What clients got is counted, once."""
     url = postgres.new_database()
 
     async def main() -> None:
         load, upstream = Load(), CountingUpstream()
         async with upstream.running():
-            with cluster(tmp_path, 2, f"state: {url}\n{CONFIG}", upstream.url) as running:
+            with cluster(tmp_path, 2, shared(url, redis_server.url) + CONFIG, upstream.url) as running:
                 async with under_load(running.url, load):
                     for node in running.nodes:
                         await more(load, 5 * FEW)
@@ -103,4 +81,3 @@ def test_killed_gateways_lose_nothing_that_was_acknowledged(tmp_path: Path, post
         assert load.problems(sums, upstream) == [], load.summary()
 
     asyncio.run(main())
-    assert state_file({"XDG_STATE_HOME": str(tmp_path / "node0")}, "seal.key", None).exists() is False
