@@ -23,7 +23,7 @@ class Node:
         self.port = free_port()
         self.config = config
         self._upstream = upstream
-        self._environ = environ
+        self.environ = dict(environ)
         self._running: ExitStack | None = None
         self._process: Started | None = None
         self.past_logs = ""
@@ -48,7 +48,7 @@ class Node:
         """Start the gateway and wait until it listens."""
         self._running = ExitStack()
         self._process = self._running.enter_context(
-            started(self.folder, self.config, self._upstream, options=("--port", str(self.port)), environ=self._environ)
+            started(self.folder, self.config, self._upstream, options=("--port", str(self.port)), environ=self.environ)
         )
 
     def stop(self) -> int:
