@@ -1,8 +1,9 @@
-"""What sharing costs (`make bench-cluster`): CPU time per request of gateways alone, and of gateways that are a cluster.
+"""What sharing costs (`make bench-cluster`): CPU time per request of gateways alone, and of those of a cluster.
 
 1, 2 and 4 gateways are behind nginx. The same requests are sent to each setup in turn; the CPU time is that of all
 processes of all gateways together, background work included. PostgreSQL, Redis and nginx are not counted. The aim is
-that a cluster takes at most 1.15 times.
+that a cluster takes at most 1.15 times. What gateways use without any request is included, and also shown by itself: it
+does not grow with the load, so the ratio is the smaller, the more requests a gateway has. All gateways share one core.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ SCRIPTS: dict[str, Script] = {"whole": PLAIN_SCRIPT, f"stream of {EVENTS}": PROB
 ROUNDS = 7
 SECONDS = 1.0
 WARM = 0.3
+IDLE_SECONDS = 5.0
 CONNECTIONS = 16
 
 
@@ -44,6 +46,8 @@ class Setup(NamedTuple):
     gateway: Gateway
     nodes: list[Running]
     port: int
+    idle: float = 0.0
+    """the share of a core that one gateway uses without any request"""
 
     def used(self) -> float:
         """Return the CPU time of all gateways so far, in µs."""
@@ -78,16 +82,27 @@ def cost(bench: Bench, setup: Setup, script: Script) -> float:
     return used / report.good
 
 
-def measure(bench: Bench, settings: dict[str, str], count: int, rounds: int) -> dict[tuple[str, str], float]:
-    """Return µs of CPU time per request, by script and setup."""
+def idle(setup: Setup) -> float:
+    """Return the share of a core that one gateway uses without any request."""
+    before, began = setup.used(), time.monotonic()
+    time.sleep(IDLE_SECONDS)
+    return (setup.used() - before) / 1e6 / (time.monotonic() - began) / len(setup.nodes)
+
+
+def measure(
+    bench: Bench, settings: dict[str, str], count: int, rounds: int
+) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
+    """Return the share of a core that an idle gateway uses, by setup, and µs per request, by script and setup."""
     found: dict[tuple[str, str], list[float]] = {}
     with ExitStack() as stack:
         setups = {name: stack.enter_context(running(bench, name, text, count)) for name, text in settings.items()}
+        setups = {name: setup._replace(idle=idle(setup)) for name, setup in setups.items()}
         for _ in range(rounds):
             for script, what in SCRIPTS.items():
                 for name, setup in setups.items():
                     found.setdefault((script, name), []).append(cost(bench, setup, what))
-    return {key: median(costs) for key, costs in found.items()}
+    at_rest = {name: setup.idle for name, setup in setups.items()}
+    return at_rest, {key: median(costs) for key, costs in found.items()}
 
 
 def main() -> None:
@@ -110,7 +125,9 @@ def main() -> None:
             print(f"µs of CPU time per request ({PAIR.name}); the aim is {AIM}\n")
             print("| gateways | request | alone | cluster | ratio |\n|---|---|---|---|---|")
             for count in COUNTS:
-                found = measure(bench, settings, count, rounds)
+                at_rest, found = measure(bench, settings, count, rounds)
+                shares = [f"{100 * at_rest[name]:.2f} %" for name in settings]
+                print(f"| {count} | none: share of a core per gateway | {' | '.join(shares)} | |", flush=True)
                 for script in SCRIPTS:
                     alone, together = found[script, "alone"], found[script, "cluster"]
                     print(f"| {count} | {script} | {alone:.0f} | {together:.0f} | {together / alone:.2f} |", flush=True)

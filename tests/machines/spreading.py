@@ -10,6 +10,7 @@ last gateway refuses the key. All gateways are asked again and again, so that th
 from __future__ import annotations
 
 import argparse
+import secrets
 import tempfile
 import threading
 import time
@@ -48,8 +49,8 @@ class Machine:
         self.http = stack.enter_context(httpx2.Client(base_url=node.url, timeout=20))
 
     def ask(self, key: str = CLIENT_KEY) -> int:
-        """Send a request, and return its status."""
-        body = {"model": f"{Protocol.CHAT.short}/text", "messages": [{"role": "user", "content": "Hello"}]}
+        """Send a request that belongs to no conversation that an account already has, and return its status."""
+        body = {"model": f"{Protocol.CHAT.short}/text", "messages": [{"role": "user", "content": secrets.token_hex(8)}]}
         headers = {"authorization": f"Bearer {key}"}
         return self.http.post("/v1/chat/completions", json=body, headers=headers).status_code
 
@@ -82,7 +83,7 @@ def cooldowns(machines: list[Machine], up: ScriptedUpstream, times: int) -> list
     found = []
     for number in range(times):
         first, *others = machines[number % len(machines) :] + machines[: number % len(machines)]
-        up.by_key[secret("a")] = "429"
+        up.by_key[secret("a")] = "error-429"
         asking = threading.Thread(target=first.ask)
         before = len(up.requests)
         asking.start()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -31,7 +32,7 @@ SEAL = "seal_keys: [upgrade-test-canary-0123456789abcdef]\n"
 def sources_of(commit: str, folder: Path) -> Path:
     """Return a folder with the sources of a commit."""
     archive = subprocess.run(
-        ["git", "archive", commit, "src"], cwd=SOURCES.parent, capture_output=True, check=True
+        [shutil.which("git") or "git", "archive", commit, "src"], cwd=SOURCES.parent, capture_output=True, check=True
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
         packed.extractall(folder, filter="data")
