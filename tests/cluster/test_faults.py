@@ -147,14 +147,15 @@ def test_a_user_with_the_documented_rights_is_enough(
     document = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
     rights = " ".join(f"+{name}" for name in COMMANDS.split())
     assert f"~trilogue:* resetchannels -@all {rights}" in document
-    own_server.client.execute_command(
-        "ACL", "SETUSER", "gateway", "on", ">canary-pw", "~trilogue:*", "resetchannels", "-@all", *rights.split()
+    names = [f"+{name}" for name in COMMANDS.split()]
+    own_server.client.acl_setuser(
+        "gateway", enabled=True, passwords=["+canary-pw"], keys=["trilogue:*"], commands=names, reset=True
     )
     url = own_server.url.replace("redis://", "redis://gateway:canary-pw@")
     with two(RedisServer(url), tmp_path) as (a, b):
         a.cool("one", MINUTE)
         wait(lambda: "one" in b.cooling(), a, b)
-        own_server.client.execute_command("FLUSHALL")
+        own_server.client.flushall()
         wait(lambda: own_server.client.hlen("trilogue:records:Cooled") == 1, a, b)
         assert a.status.reconnects == b.status.reconnects == 0
     with connected_or_not(Node(tmp_path / "c", RedisServer(url, "other"))) as c:

@@ -32,6 +32,7 @@ def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
 
 
 async def _list(call: AdminCall) -> Reply:
+    call.services.sync()  # as before every choice: show what the next request would find
     return {"accounts": list(call.services.pools.overview(steady_time()))}
 
 
