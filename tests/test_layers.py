@@ -97,7 +97,7 @@ ROOMS = {
     "state": (
         "store",
         "file memory database shared_table",
-        "responses keys ledger spent",
+        "responses keys ledger spent shared_secret",
         "records",
         "counters",
         "writer",

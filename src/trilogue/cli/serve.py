@@ -45,6 +45,7 @@ from trilogue.gateway.process.signals import hold_reloads
 from trilogue.gateway.process.supervisor import Supervisor
 from trilogue.gateway.process.worker import Worker, load_or_none
 from trilogue.gateway.setup.at_start import event_loop, is_file, store_fault, transports
+from trilogue.gateway.setup.sealing import NoSealKey
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.state import FILE_NAME
@@ -93,7 +94,10 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
         raise NotStarted("several workers need a system that can fork processes; use one: --workers 1")
     configure_logging(config.server.log)
     listener = listen(config.server.host, config.server.port)
-    sealer = make_sealer(config)
+    try:
+        sealer = make_sealer(config)
+    except NoSealKey as error:
+        raise NotStarted(f"state: {error}") from None
     check_store(settings, sealer)
     fault = fault_of_usage(config, settings.file)
     if fault is not None:

@@ -235,7 +235,7 @@ def _state_warnings(config: Config) -> Findings:
     if where == "memory" and config.server.workers > 1:
         yield "state.store", "each worker has a memory of its own: a request may not find what another worker keeps"
     if where.startswith(POSTGRESQL) and not config.seal_keys:
-        text = "there are none: each machine encrypts with a key of its own, and cannot read what another one stored"
+        text = "there are none: the key is kept in the database, where whoever can read it can read what is stored"
         yield "seal_keys", text
 
 

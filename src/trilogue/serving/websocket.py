@@ -247,8 +247,8 @@ class WebSocket(asyncio.Protocol):
             self._flush()
             self._end()
 
-    def shut(self) -> None:
-        """Let the application close the connection, because the gateway drains."""
+    def shut(self, *, at_once: bool = False) -> None:
+        """Let the application close the connection, because the gateway drains. It never waits for another request."""
         self.handler.leave()
 
     def abort(self) -> None:

@@ -70,6 +70,8 @@ class Worker:
         self._parent = parent
         self._retiring: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
+        self._at_once = False
+        """whether a person at a terminal waits for the end: nobody sends another request then"""
         self._descriptors = Descriptors()
         self._idle_ticks = 0
         """ticks since the last request"""
@@ -93,6 +95,7 @@ class Worker:
         listeners = self._listeners
         listeners.append(Listener(self.gateway, not_http))
         await listeners[0].open(sock)
+        self._state.stores.start()
         if self.admin_socket is not None:
             workers = OtherWorkers(self.shared_folder)
             admin = AdminApi(self._admin_context(workers))
@@ -133,6 +136,7 @@ class Worker:
         if self._stopped.is_set():
             journal.flush()
             os._exit(128 + number)
+        self._at_once = number == signal.SIGINT
         self.gateway.running.leaving = True
         self._stopped.set()
 
@@ -143,6 +147,7 @@ class Worker:
             return
         old, self.gateway.services = self.gateway.services, self._build(config)
         self._forget()
+        self._state.stores.start()
         retiring = asyncio.get_running_loop().create_task(self._retire(old))
         self._retiring.add(retiring)
         retiring.add_done_callback(self._retiring.discard)
@@ -203,7 +208,10 @@ class Worker:
         loop = asyncio.get_running_loop()
         loop.call_later(max(0.0, seconds - ERROR_SECONDS), running.stop_all)
         until = loop.time() + seconds + ERROR_SECONDS
-        await asyncio.gather(*(listener.drain(seconds + 1) for listener in self._listeners))
+        clients, *admins = self._listeners
+        closing = [clients.drain(seconds + 1, at_once=self._at_once)]
+        closing += [listener.drain(seconds + 1, at_once=True) for listener in admins]
+        await asyncio.gather(*closing)
         while running.requests and loop.time() < until:
             # Background responses have no connection that the listeners could wait for.
             await asyncio.sleep(DRAIN_LOOK_SECONDS)

@@ -130,12 +130,18 @@ class KeyStore:
     def _changed(
         self, name: str, what: str, actor: Actor, work: Callable[[ManagedKey, float], ManagedKey]
     ) -> ManagedKey:
+        # Two machines may change a key at the same time, and neither change may undo the other.
+        one = _ONE + self._transactions.database.dialect.for_update
+
         def change(transaction: SqlTransaction) -> ManagedKey:
-            old = _found(transaction, name)
+            row = transaction.first(one, name, name)
+            if row is None:
+                raise NoSuchKey(name)
+            old = _key(row)
             new = work(old, transaction.now)
             transaction.rows(
                 _UPDATE,
-                _json(new.options),
+                _json(new.options, row[2]),
                 json.dumps(new.digests),
                 new.shown,
                 new.expires,
@@ -183,8 +189,10 @@ def _known_options(text: str) -> dict[str, Json]:
     return {name: value for name, value in json.loads(text).items() if name in KeyOptions.__struct_fields__}
 
 
-def _json(options: KeyOptions) -> str:
-    return json.dumps(msgspec.to_builtins(options))
+def _json(options: KeyOptions, before: str = "{}") -> str:
+    """Return options as text. `before`: the text that they replace; what a newer version has added to it stays."""
+    added = {name: value for name, value in json.loads(before).items() if name not in KeyOptions.__struct_fields__}
+    return json.dumps({**msgspec.to_builtins(options), **added})
 
 
 def _shown(key: ManagedKey) -> Json:
