@@ -17,7 +17,7 @@ from tests.state.responses.postgres import Server
 from trilogue.keys import KeyOptions, KeyStatus
 from trilogue.state.database import Database, PostgresqlDatabase, SqliteDatabase
 from trilogue.state.database.migrate import Migration, Schema, migrate
-from trilogue.state.keys import KeyStore
+from trilogue.state.keys import Actor, KeyStore
 from trilogue.state.keys.schema import SCHEMA as KEYS
 from trilogue.state.ledger import Counts, LedgerTables, RowName, UsageQuery, read_usage
 from trilogue.state.ledger.live_file import FILE_BYTES, MAGIC, LiveFile, write_copy
@@ -29,6 +29,7 @@ NewDatabase = Callable[[], Database]
 NOWHERE = Path("/nonexistent")
 HOUR = 490_000
 MANY = 8
+ADMIN = Actor("admin")
 
 
 def clock() -> float:
@@ -138,12 +139,12 @@ def test_many_machines_merge_old_hours_once(opened: NewDatabase, ledger: LedgerT
 
 def test_an_older_gateway_keeps_what_a_newer_one_added_to_a_key(opened: NewDatabase) -> None:
     with closing(KeyStore(opened())) as keys:
-        keys.create("laptop", KeyOptions(owner="team"), None, "admin")
+        keys.create("laptop", KeyOptions(owner="team"), None, ADMIN)
         upgrade(opened(), KEYS, "ALTER TABLE trl_key ADD COLUMN region TEXT NOT NULL DEFAULT 'eu'")
         execute(opened(), "UPDATE trl_key SET options = ?", json.dumps({"owner": "team", "countries": ["at"]}))
         assert keys.find("laptop").options.owner == "team"
-        keys.rotate("laptop", 0.0, "admin")
-        keys.revoke("laptop", "admin")
+        keys.rotate("laptop", 0.0, ADMIN)
+        keys.revoke("laptop", ADMIN)
         ((options, region),) = execute(opened(), "SELECT options, region FROM trl_key")
         assert json.loads(str(options))["countries"] == ["at"]
         assert region == "eu"
@@ -154,14 +155,14 @@ def test_two_machines_change_a_key_at_the_same_time(opened: NewDatabase) -> None
     with closing(KeyStore(opened())) as keys:
         names = [f"key-{number}" for number in range(MANY)]
         for name in names:
-            keys.create(name, KeyOptions(), None, "admin")
+            keys.create(name, KeyOptions(), None, ADMIN)
 
         def change(work: tuple[str, bool]) -> None:
             with closing(KeyStore(opened())) as mine:
                 if work[1]:
-                    mine.revoke(work[0], "one")
+                    mine.revoke(work[0], ADMIN)
                 else:
-                    mine.rotate(work[0], 60.0, "two")
+                    mine.rotate(work[0], 60.0, ADMIN)
 
         with ThreadPoolExecutor(MANY) as pool:
             list(pool.map(change, [(name, revoked) for name in names for revoked in (True, False)]))
