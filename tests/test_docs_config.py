@@ -18,6 +18,12 @@ STORED = re.compile(r"\bstore:(\w+)")
 KEYS = [preset.variable for preset in PRESETS.values() if not preset.port]
 VALUE = "http://127.0.0.1:9"
 """a value that works as a secret and as the address of a proxy"""
+VALUES = {
+    "TRILOGUE_REDIS": "rediss://user:password@127.0.0.1:9/0",
+    "TRILOGUE_POSTGRESQL": "postgresql://user:password@127.0.0.1:9/name",
+    "TRILOGUE_SEAL_KEY": 32 * "x",
+}
+"""variables that need a value of another form"""
 WHOLE = re.compile(r"^providers:", re.MULTILINE)
 """a block without providers is only part of a configuration and is not checked"""
 
@@ -33,7 +39,7 @@ BLOCKS = [
 def test_configuration_is_right(page: str, number: int, text: str, tmp_path: Path) -> None:
     """A block is valid and can be served once its variables are set and its keys are stored."""
     text = STORED.sub(r"env:\1", text)
-    environ = dict.fromkeys([*VARIABLE.findall(text), *filter(None, KEYS)], VALUE)
+    environ = dict.fromkeys([*VARIABLE.findall(text), *filter(None, KEYS)], VALUE) | VALUES
     config = parse(text.encode(), environ, tmp_path)
     assert config.providers
     assert exposure_problem(config) is None

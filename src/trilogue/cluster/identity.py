@@ -28,7 +28,7 @@ def node_identity(file: Path) -> NodeIdentity:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Linking fails if the file exists, so that of several processes that start together one decides.
         draft = file.with_name(f"{file.name}.{os.getpid()}")
-        draft.write_text(secrets.token_hex(8), "ascii")
+        write_private(draft, secrets.token_hex(8).encode())
         try:
             if file.exists():
                 draft.replace(file)  # damaged
@@ -40,6 +40,12 @@ def node_identity(file: Path) -> NodeIdentity:
             draft.unlink(missing_ok=True)
         found = _read(file) or secrets.token_hex(8)
     return NodeIdentity(found, f"{socket.gethostname()}-{found[:SHOWN_CHARACTERS]}")
+
+
+def write_private(file: Path, data: bytes) -> None:
+    """Write a file that only its owner can read. Raises OSError."""
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        out.write(data)
 
 
 def _read(file: Path) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trilogue.cluster.identity import NodeIdentity
+from trilogue.cluster.identity import NodeIdentity, write_private
 from trilogue.cluster.link import LinkPart
 from trilogue.cluster.nodes import NodesPart
 from trilogue.cluster.status import LinkHealth, LinkStatus
@@ -45,7 +45,7 @@ class StatusPart(LinkPart):
         self._write_at, self._shown = now + WRITE_SECONDS, shown
         draft = self._file.with_suffix(".new")
         with suppress(OSError):
-            draft.write_bytes(msgspec.json.encode(self._status()))
+            write_private(draft, msgspec.json.encode(self._status()))
             draft.replace(self._file)
 
     def _status(self) -> LinkStatus:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import inspect
 from msgspec.structs import replace
 
+from trilogue.config.cluster_problems import postgresql_fault
 from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
 from trilogue.config.folders import FILE_NAME, config_directory
 from trilogue.config.foreign import foreign_hint
@@ -211,7 +212,7 @@ def fill_defaults(config: Config, fallback: Mapping[str, ProviderSettings]) -> C
 def _with_cluster_stores(config: Config) -> Config:
     """Keep in the database of the cluster what has no other place."""
     database = config.cluster.postgresql
-    if not database:
+    if not database or postgresql_fault(database.reveal()):
         return config
     state = config.state if config.state.store is not None else replace(config.state, store=database)
     usage = config.usage if config.usage.store is not None else replace(config.usage, store=database)

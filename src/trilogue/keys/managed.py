@@ -66,6 +66,11 @@ def new_key_text() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
+def may_be_managed(text: str) -> bool:
+    """Return whether a text has the form of those that `new_key_text` makes."""
+    return text.startswith(PREFIX)
+
+
 def new_key_id() -> str:
     """Return an id for a new key. It is not secret."""
     return f"key_{secrets.token_hex(8)}"

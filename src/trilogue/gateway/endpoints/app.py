@@ -156,6 +156,7 @@ class Gateway:
         running = self.running.requests
         running[context] = None
         try:
+            entry = await self._admit_again(context) if entry.may_be_new else entry
             refusal = SHUTTING_DOWN if self.running.draining else entry.refusal
             if refusal is None:
                 await entry.handler(context)
@@ -187,6 +188,18 @@ class Gateway:
         entry = admit(request, self.services, route)
         if entry.refusal is None:
             request.head.note = entry
+        return entry
+
+    async def _admit_again(self, context: RequestContext) -> Admission:
+        """Admit a request whose key is unknown once more, after a look at the keys that were made just now."""
+        old, record, responder = context.entry, context.record, context.responder
+        await self.services.managed_keys.renew()
+        if old.keys_version == self.services.keys.version and old.services is self.services:
+            return old
+        context.entry = entry = replace(admit(context.request, self.services, old.route), connection=old.connection)
+        responder.common = responder.common.removesuffix(old.common) + entry.common
+        if entry.key is not None:
+            record.key, record.owner = entry.key.name, entry.key.options.owner
         return entry
 
     def _open_path(self, request: HttpRequest, responder: Responder, path: str) -> bool:

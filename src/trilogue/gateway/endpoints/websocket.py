@@ -162,14 +162,18 @@ class SocketRequests:
             self._next()
 
     def _head(self, handler: Handler) -> Head:
-        """Return the head of a message's request, admitted with the current configuration."""
+        """Return the head of a message's request, admitted with the current configuration and its current keys."""
         head, services = self._heads.get(handler), self._app.services
-        if head is None or not isinstance(head.note, Admission) or head.note.services is not services:
+        if head is None or not isinstance(head.note, Admission) or not _is_current(head.note, services):
             opened = self._opened
             head = self._heads[handler] = Head(opened.method, opened.path, opened.query, opened.headers)
             route = HttpRoute(handler, self._entry.client, self._entry.path)
             head.note = replace(admit(HttpRequest(head, b""), services, route), connection=self._responses)
         return head
+
+
+def _is_current(entry: Admission, services: Services) -> bool:
+    return entry.services is services and entry.keys_version == services.keys.version
 
 
 def _request_headers(headers: dict[str, str]) -> dict[str, str]:

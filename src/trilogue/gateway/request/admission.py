@@ -17,6 +17,7 @@ from trilogue.gateway.setup.client_key import ClientKeyHeader, client_key
 from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.connection import ConnectionResponses
+from trilogue.keys import may_be_managed
 from trilogue.model import Failure, Protocol
 from trilogue.protocols.endpoint import UrlHead
 from trilogue.protocols.failure.convert import own_failure
@@ -74,6 +75,7 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """What follows from the head of a request. `mode`: as in the request, valid or not. Others: see `HttpRoute`."""
 
     services: Services
+    route: HttpRoute
     handler: Handler
     client: Protocol
     path: str
@@ -101,6 +103,10 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """whether policies may apply to the request"""
     client_key: ClientKeyHeader | None = None
     """the key that the client sends for upstreams that are asked with it"""
+    may_be_new: bool = False
+    """whether the key that was refused may have been made since the keys were read"""
+    keys_version: int = 0
+    """that of `KeyRing` with which the key was looked up"""
     connection: ConnectionResponses | None = None
     """what the connection remembers, if the request came as a message over a WebSocket"""
 
@@ -112,6 +118,7 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
     key, refusal = _with_key(headers, services) if services.keys else _without_keys(headers)
     if services.trusts_callers:
         key, refusal = key or ClientKey(""), None
+    unknown = refusal is not None and bool(services.keys)
     hops = hops_of(headers)
     if refusal is None and hops >= MOST_HOPS:
         refusal = own_failure(LOOP_STATUS, IN_A_CIRCLE.format(hops), LOOP)
@@ -124,6 +131,7 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
             common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close"), (b"sec-websocket-version", b"13")]
     return Admission(
         services=services,
+        route=route,
         handler=route.handler,
         client=route.client,
         path=route.path,
@@ -142,6 +150,8 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
         hop=hop,
         judged=services.policies is not None or (key is not None and bool(key.options.policies)),
         client_key=client_key(headers, route.client, services.keys) if services.passes_client_keys else None,
+        may_be_new=unknown and any(may_be_managed(key) for key in keys),
+        keys_version=services.keys.version,
     )
 
 

@@ -76,6 +76,8 @@ class KeyRing:
         """when the next key stops working by itself"""
         self.is_shared = False
         """whether several clients have keys"""
+        self.version = 0
+        """grows with every update"""
         self.update((), 0.0)
 
     def __bool__(self) -> bool:
@@ -91,6 +93,7 @@ class KeyRing:
             key = ClientKey(one.name, options.mode, f"{one.name}:{one.id}", one.id, options, options.restricts)
             found |= {self._peppered(digest): key for digest in one.valid_digests(now)}
         self._keys = found
+        self.version += 1
         self.is_shared = len({key.owner for key in found.values()}) > 1
         self._required = self._required or bool(managed)
         ends = [*(expires for _, _, expires in self._configured), *(one.next_change(now) for one in managed)]

@@ -1,12 +1,14 @@
 """Client keys that are made at run time: read from their store when it changes, and given to the key ring in use.
 
-A worker asks the store several times a second for a number that grows with every change. If the store is away, the keys
-that were read last go on working, and no other key starts to. A file that nobody has made yet is not made here.
+A worker asks the store several times a second for a number that grows with every change, and once more before it
+refuses a key that may have been made since. If the store is away, the keys that were read last go on working, and no
+other key starts to. A file that nobody has made yet is not made here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +24,10 @@ log = structlog.get_logger("trilogue.keys")
 
 FILE_NAME = "keys.db"
 NOWHERE = Secret("none", literal=True)
+LOOK_SECONDS = 0.2
+"""the least time between two looks at the store, however many requests with unknown keys there are"""
+WAIT_SECONDS = 2.0
+"""how long a request with an unknown key waits for a look at most, if the store is slow"""
 _POSTGRESQL = ("postgresql://", "postgres://")
 
 
@@ -40,6 +46,9 @@ class ManagedKeys:
         self._store: KeyStore | None = None
         self._revision = -1
         self._task: asyncio.Task[None] | None = None
+        self._looked_at = -LOOK_SECONDS
+        self._next_look: asyncio.Future[None] | None = None
+        """ends with the next look that begins; None if nobody wants one"""
         self._warned = False
         self.keys: tuple[ManagedKey, ...] = ()
         self.on_change: Callable[[], None] = _ignore
@@ -62,18 +71,35 @@ class ManagedKeys:
             self._store = KeyStore(database_of(self._where))
         return self._store
 
-    def look(self) -> None:
-        """Start to look for changes, unless that is going on."""
+    def look(self) -> asyncio.Future[None]:
+        """Look for changes soon. What is returned ends with a look that begins after this call.
+
+        Looks follow each other with a pause, and all calls before the next one share it.
+        """
+        loop = asyncio.get_running_loop()
+        if self._next_look is None:
+            self._next_look = loop.create_future()
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._look())
+            self._task = loop.create_task(self._look())
+        return self._next_look
+
+    async def renew(self) -> None:
+        """Wait until keys are known that were made before this call, or until the store has taken too long."""
+        await asyncio.wait([self.look()], timeout=WAIT_SECONDS)
 
     async def _look(self) -> None:
-        try:
-            if await asyncio.to_thread(self._read):
-                self.on_change()
-            self._warned = False
-        except StoreError as error:
-            self._warn(error)
+        while self._next_look is not None:
+            await asyncio.sleep(self._looked_at + LOOK_SECONDS - time.monotonic())
+            look, self._next_look = self._next_look, None
+            self._looked_at = time.monotonic()
+            try:
+                if await asyncio.to_thread(self._read):
+                    self.on_change()
+                self._warned = False
+            except StoreError as error:
+                self._warn(error)
+            finally:
+                look.set_result(None)
 
     def _read(self) -> bool:
         """Read all keys if one has changed. Return whether one has."""
