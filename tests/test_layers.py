@@ -104,7 +104,7 @@ ROOMS = {
         "sync",
     ),
     "gateway": (
-        "log",
+        "log webhooks",
         "observe",
         "metrics tracing usage capture policies",
         "setup",

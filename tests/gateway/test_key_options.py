@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -181,8 +182,10 @@ def test_a_warning_goes_to_the_webhook_until_it_is_accepted(pool: Pooled, hook: 
     assert first["name"] in ("config-warned", "warned")
     assert 0.8 * 80 <= first["spent"] <= 80
     headers, body = hook.received[1]
-    at, _, digest = headers["trilogue-signature"].removeprefix("t=").partition(",v1=")
-    assert digest == hmac.new(HOOK_SECRET.encode(), f"{at}.".encode() + body, sha256).hexdigest()
+    assert headers["webhook-id"] == first["id"]
+    signed = f"{first['id']}.{headers['webhook-timestamp']}.".encode() + body
+    digest = b64encode(hmac.new(HOOK_SECRET.encode(), signed, sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{digest}"
     log = pool.gateway.log_file.read_text()
     assert "budget nearly spent" in log
     assert "token-canary" not in log

@@ -7,16 +7,14 @@ has none: then it comes later, through the admin interface. URL, secret and cont
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
-from base64 import b64decode, b64encode
-from hashlib import sha256
 
 import msgspec
 import structlog
 from msgspec import Struct
 
 from trilogue.errors import UpstreamError
+from trilogue.gateway.webhooks.signature import signed_headers
 from trilogue.jsontext.text import DECODE_ERRORS
 from trilogue.policies.shipped.approve import Approval, Webhook
 from trilogue.upstream import HttpTransport, UpstreamRequest, UpstreamTimeouts
@@ -25,7 +23,6 @@ MOST_BYTES = 64 * 1024
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 DECISIONS = {"yes": True, "no": False}
-_ENCODED = "whsec_"
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 log = structlog.get_logger("trilogue.policies")
@@ -39,22 +36,6 @@ class DecisionBody(Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(DecisionBody).decode
-
-
-def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """Return the value of the header `webhook-signature`."""
-    signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
-    return "v1," + b64encode(hmac.new(_key(secret), signed, sha256).digest()).decode()
-
-
-def _key(secret: str) -> bytes:
-    """Return the bytes of a secret. Those that libraries generate are base64 after `whsec_`."""
-    try:
-        return (
-            b64decode(secret.removeprefix(_ENCODED), validate=True) if secret.startswith(_ENCODED) else secret.encode()
-        )
-    except ValueError:
-        return secret.encode()
 
 
 class WebhookSender:
@@ -90,12 +71,7 @@ class WebhookSender:
     async def _post(self, webhook: Webhook, message_id: str, body: bytes, seconds: float) -> tuple[int, bytes]:
         self._transport = self._transport or HttpTransport()
         now = int(time.time())
-        headers = (
-            ("content-type", "application/json"),
-            ("webhook-id", message_id),
-            ("webhook-timestamp", str(now)),
-            ("webhook-signature", signature(webhook.secret, message_id, now, body)),
-        )
+        headers = signed_headers(webhook.secret, message_id, now, body)
         # The receiver may respond when somebody has decided, so it may take as long as the question waits.
         timeouts = UpstreamTimeouts(first_byte=seconds, between=seconds)
         request = UpstreamRequest("POST", webhook.url, headers, body, timeouts)

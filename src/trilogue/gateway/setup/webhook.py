@@ -8,13 +8,11 @@ the next time. The receiver may therefore get it twice, with the same `id`. Redi
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from hashlib import sha256
 from random import SystemRandom
 
 import structlog
@@ -22,6 +20,7 @@ from msgspec import Struct
 
 from trilogue.config.webhook import WebhookSettings
 from trilogue.errors import TrilogueError
+from trilogue.gateway.webhooks.signature import signed_headers
 from trilogue.model import Json
 from trilogue.upstream import HttpTransport, UpstreamRequest, UpstreamTimeouts
 
@@ -33,19 +32,13 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
 SEND_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
-SIGNATURE = "trilogue-signature"
 _random = SystemRandom()
 
 
 class _Event(Struct, eq=False):
+    id: str
     body: bytes
     sent: Callable[[], None]
-
-
-def signature(secret: str, at: int, body: bytes) -> str:
-    """Return the value of the header that signs a request: `t=SECONDS,v1=HEX`, over the time, a dot and the body."""
-    digest = hmac.new(secret.encode(), str(at).encode() + b"." + body, sha256).hexdigest()
-    return f"t={at},v1={digest}"
 
 
 class Webhook:
@@ -68,11 +61,11 @@ class Webhook:
         return self._settings.url is not None
 
     def send(self, event: Mapping[str, Json], sent: Callable[[], None]) -> None:
-        """Send an event soon. `sent` is called once the receiver has accepted it."""
+        """Send an event, which has an `id`, soon. `sent` is called once the receiver has accepted it."""
         if len(self._waiting) >= MOST_WAITING:
             log.error("webhook: too many events wait; the oldest one is dropped")
             self._waiting.popleft()
-        self._waiting.append(_Event(json.dumps(event).encode(), sent))
+        self._waiting.append(_Event(str(event["id"]), json.dumps(event).encode(), sent))
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._deliver_all())
 
@@ -101,7 +94,7 @@ class Webhook:
                 await asyncio.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempt - 1)) * _random.uniform(0.7, 1.3))
             if self._settings.url is None:
                 return
-            problem = await self._attempt(transport, event.body)
+            problem = await self._attempt(transport, event)
             if not problem:
                 event.sent()
                 return
@@ -110,19 +103,17 @@ class Webhook:
                 log.warning("webhook: the receiver does not accept an event; it is tried again", reason=problem)
         log.error("webhook: an event was given up", attempts=ATTEMPTS, reason=problem)
 
-    async def _attempt(self, transport: HttpTransport, body: bytes) -> str:
+    async def _attempt(self, transport: HttpTransport, event: _Event) -> str:
         """Send an event once. Return what went wrong, without the URL; "" if nothing did."""
         settings, now = self._settings, int(time.time())
         if settings.url is None:
             return "there is no webhook any more"
-        headers = [("content-type", "application/json"), ("user-agent", "trilogue")]
-        if settings.secret is not None:
-            headers.append((SIGNATURE, signature(settings.secret.reveal(), now, body)))
+        secret = settings.secret.reveal() if settings.secret is not None else None
         request = UpstreamRequest(
             method="POST",
             url=settings.url.reveal(),
-            headers=tuple(headers),
-            body=body,
+            headers=signed_headers(secret, event.id, now, event.body),
+            body=event.body,
             timeouts=UpstreamTimeouts(connect=SEND_SECONDS, first_byte=SEND_SECONDS),
         )
         try:
