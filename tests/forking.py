@@ -41,7 +41,7 @@ _adopting = threading.Lock()
 class Forked:
     """A running command, with the part of `subprocess.Popen` that tests use.
 
-    `arguments`: of the interpreter, `-m MODULE ...` or `-c CODE`. `streams`: what it has as 0, 1 and 2. It leads a
+    `arguments`: those behind `trilogue`. `streams`: what it has as 0, 1 and 2. It leads a
     session, so that `os.killpg` ends its workers as well.
     """
 
@@ -105,7 +105,7 @@ def start(command: Sequence[str], environ: Mapping[str, str], log: IO[Any]) -> P
         )
     reading, writing = os.pipe()
     with open(os.devnull) as nothing:
-        forked = Forked(command[1:], environ, (nothing.fileno(), writing, log.fileno()))
+        forked = Forked(command[3:], environ, (nothing.fileno(), writing, log.fileno()))
     os.close(writing)
     forked.stdout = os.fdopen(reading)
     return forked
@@ -121,14 +121,15 @@ def run(
     with TemporaryFile() as given, TemporaryFile() as printed, TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
-        code = Forked(command[1:], environ, [file.fileno() for file in (given, printed, errors)]).wait(60)
+        code = Forked(command[3:], environ, [file.fileno() for file in (given, printed, errors)]).wait(60)
         printed.seek(0)
         errors.seek(0)
         return subprocess.CompletedProcess(command, code, printed.read(), errors.read())
 
 
 def _forks_alike(command: Sequence[str], environ: Mapping[str, str]) -> bool:
-    if not CAN_FORK or command[0] != sys.executable or command[1] not in ("-m", "-c"):
+    # Commands that change modules before they are imported need an interpreter that has imported nothing yet.
+    if not CAN_FORK or list(command[:3]) != [sys.executable, "-m", "trilogue"]:
         return False
     names = {name for name in {**os.environ, **environ} if name.startswith("PYTHON")}
     return all(environ.get(name) == os.environ.get(name) for name in names)
@@ -195,13 +196,9 @@ def _run(order: dict[str, Any], streams: list[int]) -> None:
     os.environ.clear()
     os.environ.update(order["environ"])
     sys.stdin, sys.stdout, sys.stderr = _text(0), _text(1), _text(2)
-    kind, what, *arguments = order["arguments"]
-    sys.path[0] = order["folder"] if kind == "-m" else ""
-    sys.argv = [kind, *arguments]
-    if kind == "-m":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
-    else:
-        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})  # as `python -c` does
+    sys.path[0] = order["folder"]
+    sys.argv = ["-m", *order["arguments"]]
+    runpy.run_module("trilogue", run_name="__main__", alter_sys=True)
 
 
 def _text(number: int) -> io.TextIOWrapper:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -113,12 +114,13 @@ def test_a_capture_becomes_a_test(capture: Path, changed: Path, tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     assert b"passes now" in done.stdout
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]
-    passed = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    passed = subprocess.run(command, env=environ, capture_output=True, timeout=60, check=False)
     assert passed.returncode == 0, passed.stdout
     assert b"1 passed" in passed.stdout
     done = run("replay", "--as-test", str(folder), str(changed))
     assert b"fails now" in done.stdout
-    failed = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    failed = subprocess.run(command, env=environ, capture_output=True, timeout=60, check=False)
     assert failed.returncode == 1
     assert b"is dry" in failed.stdout
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from trilogue.capture.errors import compared_error, is_error, replaced_error
 from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged
 from trilogue.capture.requests import Change, Retranslated
@@ -39,10 +40,12 @@ def _obstacles(capture: Capture, attempt: CapturedAttempt, change: Change) -> It
         yield "the gateway made the response, a compaction, from what the model wrote"
     if response.error and not (outbound.status == 200 and is_stream(outbound.body)):
         yield f"the upstream's response was not complete ({response.error})"
-    if response.status >= 300:
-        yield f"the upstream responded with status {response.status}; errors are not replayed"
-    if outbound.status >= 300:
-        yield f"the client got an error with status {outbound.status}; errors are not replayed"
+    if 300 <= response.status < 400:
+        yield f"the upstream responded with status {response.status}"
+    if is_error(response) or is_error(outbound):
+        reason = replaced_error(capture, attempt)
+        if reason:
+            yield reason
     if response.omitted or outbound.omitted:
         yield "the capture was cut at its largest size"
     if not capture.complete or not outbound.status:
@@ -70,6 +73,9 @@ def compared_response(
     upstream = attempts[-1].request.protocol
     if client is None or upstream is None:
         raise CaptureError("a request of the capture has no protocol")
+    if is_error(attempts[-1].response):
+        found, reply = compared_error(capture, attempts[-1], client)
+        return found, dump(reply), []
     was, parts = capture.outbound.body, [attempt.response for attempt in attempts]
     is_cut, is_judged = bool(parts[-1].error), attempts[-1].plan.judged
     if now.exchange is None:
