@@ -232,15 +232,17 @@ async def client(url: str, numbers: AsyncIterator[int], load: Load, which: int) 
                 await ask(number, connection, load, which)
         except TimeoutError:
             load.hung.add(number)
-            connection = _closed(connection)
+            _close(connection)
+            connection = None
         except (OSError, asyncio.IncompleteReadError) as error:
             if number not in load.answered and number not in load.refused and number not in load.cut:
                 load.cut[number] = type(error).__name__
-            connection = _closed(connection)
-    _closed(connection)
+            _close(connection)
+            connection = None
+    _close(connection)
 
 
-def _closed(connection: Connection | None) -> None:
+def _close(connection: Connection | None) -> None:
     if connection is not None:
         connection[1].close()
 

@@ -58,7 +58,8 @@ def revocations(running: Cluster, times: int) -> list[float]:
 
         def last(key: str, *, accepted: bool) -> float:
             began = time.monotonic()
-            return max(pool.map(lambda one: one.seconds_until(began, key, accepted=accepted), machines))
+            times: list[float] = list(pool.map(lambda one: one.seconds_until(began, key, accepted=accepted), machines))
+            return max(times)
 
         for number in range(times):
             first = machines[number % len(machines)]
