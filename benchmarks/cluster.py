@@ -3,7 +3,8 @@
 1, 2 and 4 gateways are behind nginx. The same requests are sent to each setup in turn; the CPU time is that of all
 processes of all gateways together, background work included. PostgreSQL, Redis and nginx are not counted. The aim is
 that a cluster takes at most 1.15 times. What gateways use without any request is included, and also shown by itself: it
-does not grow with the load, so the ratio is the smaller, the more requests a gateway has. All gateways share one core.
+does not grow with the load, so the ratio is the smaller, the more requests a gateway has. All gateways share one core,
+and on a busy machine they get less of it: the last columns show the thread that serves requests alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from benchmarks.build import build
 from benchmarks.gateways import Gateway, Pair, Running, trilogue
 from benchmarks.measure import RESPONSES, Bench
 from benchmarks.paths import CACHE
-from benchmarks.processes import Processes, on_cores, split_cores, tree, usage
+from benchmarks.processes import PROC, Processes, on_cores, split_cores, tree, usage
 from benchmarks.tools import Toolkit
 from benchmarks.traffic import EVENTS, PLAIN_SCRIPT, PROBE_SCRIPT, Script, write_responses
 from tests.cluster.redis import Server as RedisServer
@@ -53,6 +54,18 @@ class Setup(NamedTuple):
         """Return the CPU time of all gateways so far, in µs."""
         return sum(usage(tree(node.process.pid)).cpu for node in self.nodes)
 
+    def used_by_requests(self) -> float:
+        """Return the CPU time of the threads that serve requests, in µs. Each gateway has one worker."""
+        pids = [node.process.pid for node in self.nodes]
+        return sum(int((PROC / f"{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e3 for pid in pids)
+
+
+class Cost(NamedTuple):
+    """µs of CPU time per request: of everything, and of the thread that serves requests."""
+
+    whole: float
+    serving: float
+
 
 @contextmanager
 def running(bench: Bench, name: str, settings: str, count: int) -> Iterator[Setup]:
@@ -67,19 +80,19 @@ def running(bench: Bench, name: str, settings: str, count: int) -> Iterator[Setu
             bench.processes.stop(node.process)
 
 
-def cost(bench: Bench, setup: Setup, script: Script) -> float:
-    """Return µs of CPU time per request. Raises SystemExit if a request fails."""
+def cost(bench: Bench, setup: Setup, script: Script) -> Cost:
+    """Return what a request takes. Raises SystemExit if one fails."""
     route = setup.gateway.route(PAIR).at(bench.upstream.port)
     with bench.toolkit.client(setup.port, route.load(script, connections=CONNECTIONS)) as client:
         time.sleep(WARM)
         client.report()
-        before = setup.used()
+        before, serving = setup.used(), setup.used_by_requests()
         time.sleep(SECONDS)
         report = client.report()
-        used = setup.used() - before
+        before, serving = setup.used() - before, setup.used_by_requests() - serving
     if report.failed or not report.good:
         raise SystemExit(f"{report.failed} requests failed, {report.good} did not")
-    return used / report.good
+    return Cost(before / report.good, serving / report.good)
 
 
 def idle(setup: Setup) -> float:
@@ -91,9 +104,9 @@ def idle(setup: Setup) -> float:
 
 def measure(
     bench: Bench, settings: dict[str, str], count: int, rounds: int
-) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
+) -> tuple[dict[str, float], dict[tuple[str, str], Cost]]:
     """Return the share of a core that an idle gateway uses, by setup, and µs per request, by script and setup."""
-    found: dict[tuple[str, str], list[float]] = {}
+    found: dict[tuple[str, str], list[Cost]] = {}
     with ExitStack() as stack:
         setups = {name: stack.enter_context(running(bench, name, text, count)) for name, text in settings.items()}
         setups = {name: setup._replace(idle=idle(setup)) for name, setup in setups.items()}
@@ -102,7 +115,7 @@ def measure(
                 for name, setup in setups.items():
                     found.setdefault((script, name), []).append(cost(bench, setup, what))
     at_rest = {name: setup.idle for name, setup in setups.items()}
-    return at_rest, {key: median(costs) for key, costs in found.items()}
+    return at_rest, {key: Cost(*map(median, zip(*costs, strict=True))) for key, costs in found.items()}
 
 
 def main() -> None:
@@ -123,14 +136,16 @@ def main() -> None:
             toolkit = Toolkit(build(), processes, cores, folder)
             bench = Bench(toolkit, toolkit.upstream(folder / RESPONSES), folder)
             print(f"µs of CPU time per request ({PAIR.name}); the aim is {AIM}\n")
-            print("| gateways | request | alone | cluster | ratio |\n|---|---|---|---|---|")
+            print("| gateways | request | alone | cluster | ratio | alone, serving | cluster, serving | ratio |")
+            print("|---|---|---|---|---|---|---|---|")
             for count in COUNTS:
                 at_rest, found = measure(bench, settings, count, rounds)
-                shares = [f"{100 * at_rest[name]:.2f} %" for name in settings]
-                print(f"| {count} | none: share of a core per gateway | {' | '.join(shares)} | |", flush=True)
+                shares = [f"{100 * at_rest[name]:.1f} % of a core" for name in settings]
+                print(f"| {count} | none, per gateway | {' | '.join(shares)} | | | | |", flush=True)
                 for script in SCRIPTS:
-                    alone, together = found[script, "alone"], found[script, "cluster"]
-                    print(f"| {count} | {script} | {alone:.0f} | {together:.0f} | {together / alone:.2f} |", flush=True)
+                    pairs = zip(found[script, "alone"], found[script, "cluster"], strict=True)
+                    cells = [f"{alone:.0f} | {both:.0f} | {both / alone:.2f}" for alone, both in pairs]
+                    print(f"| {count} | {script} | {' | '.join(cells)} |", flush=True)
     finally:
         redis.remove()
         postgres.remove()
