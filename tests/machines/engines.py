@@ -103,15 +103,17 @@ class BadLink:
         await asyncio.gather(self._carry(reader, other_writer), self._carry(other_reader, writer))
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await reader.read(65_536):
-                if self.delay:
-                    await asyncio.sleep(self.delay)
-                while self.cut:
-                    await asyncio.sleep(0.05)
-                writer.write(data)
-                await writer.drain()
-        writer.close()
+        try:
+            with suppress(OSError):
+                while data := await reader.read(65_536):
+                    if self.delay:
+                        await asyncio.sleep(self.delay)
+                    while self.cut:
+                        await asyncio.sleep(0.05)
+                    writer.write(data)
+                    await writer.drain()
+        finally:
+            writer.close()
 
 
 @contextmanager
@@ -153,8 +155,14 @@ def _served(serve: Serve) -> Iterator[int]:
     loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
     ports: list[int] = []
 
+    open_writers: set[asyncio.StreamWriter] = set()
+
+    async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        open_writers.add(writer)
+        await serve(reader, writer)
+
     async def main() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
         ports.append(server.sockets[0].getsockname()[1])
         ready.set()
         await stop.wait()
@@ -163,6 +171,9 @@ def _served(serve: Serve) -> Iterator[int]:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        for writer in open_writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(main(),), daemon=True)
     thread.start()

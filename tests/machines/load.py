@@ -45,6 +45,7 @@ class CountingUpstream:
         self.served: Counter[int] = Counter()
         self.delay = delay
         self.url = ""
+        self._connections: set[asyncio.StreamWriter] = set()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[CountingUpstream]:
@@ -55,6 +56,10 @@ class CountingUpstream:
             yield self
         finally:
             server.close()
+            for writer in list(self._connections):
+                writer.transport.abort()
+            # The loop closes their sockets, and their tasks end.
+            await asyncio.sleep(0.1)
 
     @property
     def requests(self) -> int:
@@ -67,6 +72,7 @@ class CountingUpstream:
         return sum(number * count for number, count in self.served.items())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.add(writer)
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -78,6 +84,7 @@ class CountingUpstream:
                 writer.write(_response(number, b'"stream":true' in body.replace(b" ", b"")))
                 await writer.drain()
                 self.served[number] += 1
+        self._connections.discard(writer)
         writer.close()
 
 
@@ -277,6 +284,7 @@ async def under_load(url: str, load: Load, clients: int = 8, pause: float = 0.0)
     finally:
         numbers.stop()
         await asyncio.gather(*tasks)
+        await asyncio.sleep(0.05)  # the loop closes the sockets of clients
 
 
 async def unreadable(load: Load, urls: list[str]) -> list[str]:

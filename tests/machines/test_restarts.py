@@ -6,6 +6,8 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.redis import Server as RedisServer
 from tests.machines.load import CONFIG, CountingUpstream, Load, under_load, unreadable
 from tests.machines.nodes import Node, cluster, shared
@@ -57,6 +59,7 @@ def test_a_rolling_restart_loses_no_request(tmp_path: Path, postgres: Server, re
     asyncio.run(main())
 
 
+@pytest.mark.long
 def test_killed_gateways_lose_nothing_that_was_acknowledged(
     tmp_path: Path, postgres: Server, redis_server: RedisServer
 ) -> None:

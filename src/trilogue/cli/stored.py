@@ -49,7 +49,9 @@ def open_store(config: Config, config_file: Path | None) -> ResponseStore | None
 
 def _known_keys(config: Config) -> tuple[bytes, ...]:
     """Return the keys that stored content is decrypted with. If there are none, nothing can be decrypted."""
+    nothing = (secrets.token_bytes(KEY_BYTES),)
     try:
-        return known_keys(config) or (secrets.token_bytes(KEY_BYTES),)
-    except NoSealKey as error:
-        raise click.ClickException(str(error)) from None
+        return known_keys(config) or nothing
+    except NoSealKey:
+        # The database cannot be used. The command itself will say why.
+        return nothing
