@@ -51,6 +51,7 @@ POLICIES: dict[str, Callable[[], Sequence[Policy]]] = {
 """the shipped policies as the tests set them, and some that decide by content alone"""
 WAYS: list[tuple[Protocol, Protocol | None]] = [*PAIRS, *[(protocol, None) for protocol in Protocol]]
 """the protocol of the upstream, and that of the client; None for pass-through"""
+PROGRESS = 1000
 TOKENS_OF_TEXT = "B47"
 """token probabilities that were sent before a change quote the text that was there before; docs/policies.md says so"""
 
@@ -238,8 +239,8 @@ def trial_of(number: int) -> Trial:
     return Trial(name, data, policies, source, target)
 
 
-def prove(numbers: Iterable[int]) -> tuple[Counter[str], list[str]]:
-    """Run trials. Return what was tried, and one line for each that failed."""
+def prove(numbers: Iterable[int], tell: Callable[[str], object] | None = None) -> tuple[Counter[str], list[str]]:
+    """Run trials. Return what was tried, and one line for each that failed. `tell`: takes these lines as they come."""
     tried: Counter[str] = Counter()
     failed = []
     for number in numbers:
@@ -249,16 +250,21 @@ def prove(numbers: Iterable[int]) -> tuple[Counter[str], list[str]]:
         tried["recorded" if trial.name != str(number) else "generated"] += 1
         if found:
             failed.append(f"{number}: {trial}: {'; '.join(found)}")
+        if tell is not None and found:
+            tell(failed[-1])
     return tried, failed
 
 
 def main(count: int, first: int = 0) -> int:
-    """Run trials, print what failed and the figures, and return the exit code."""
-    tried, failed = prove(range(first, first + count))
-    for line in failed:
-        print(line)
-    print(f"{dict(tried)}: {len(failed)} failed")
-    return bool(failed)
+    """Run trials, print what fails and, after every thousand, the figures so far. Return the exit code."""
+    tried: Counter[str] = Counter()
+    failures = 0
+    for begin in range(first, first + count, PROGRESS):
+        more, failed = prove(range(begin, min(begin + PROGRESS, first + count)), tell=print)
+        tried += more
+        failures += len(failed)
+        print(f"{dict(tried)}: {failures} failed", flush=True)
+    return failures > 0
 
 
 if __name__ == "__main__":
