@@ -106,6 +106,23 @@ def test_counts_are_added_up_and_requests_of_a_dead_node_end(server: RedisServer
         assert [record.id for record in gone] == [b.member.node.id]
 
 
+def test_a_node_that_lost_its_file_gets_everything_back(server: RedisServer, tmp_path: Path) -> None:
+    lost = Node(tmp_path / "a", server)
+    with connected(lost):
+        lost.cool("one", MINUTE)
+        lost.count(Tally("up", "one", 5, 1, 0.5, 0), "1-1")
+        wait(lambda: any(record.requests == 6 for record in lost.status.nodes), lost)
+    for file in (tmp_path / "a").glob("pool.db*"):
+        file.unlink()
+    again = Node(tmp_path / "a", server)
+    with connected(again):
+        wait(lambda: again.total("one") == Tally("up", "one", 5, 1, 0.5), again)
+        again.count(Tally("up", "one", 2, 0, 0.25, 0), "1-2")
+        wait(lambda: again.total("one") == Tally("up", "one", 7, 1, 0.75), again)
+        assert again.cooling() == {"one": "rate_limit"}
+        wait(lambda: any(record.requests == 8 for record in again.status.nodes), again)
+
+
 def kill(node: Node) -> None:
     """End the link of a node so that it cannot say goodbye."""
     link = node.member.link

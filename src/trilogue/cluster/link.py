@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("trilogue.cluster")
 
-LOOK_SECONDS = 0.005
+LOOK_SECONDS = 0.01
 """how long the link waits for messages before it looks for local changes"""
 MEASURE_SECONDS = 5.0
 AWAY_SECONDS = 0.5

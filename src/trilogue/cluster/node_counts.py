@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from trilogue.cluster.local import LocalState
 from trilogue.cluster.status import AccountCounts, NodeRecord
 from trilogue.pool import Tally
-from trilogue.state.counters import REMOTE, is_remote, total
+from trilogue.state.counters import BASE, REMOTE, is_remote, total
 from trilogue.state.records import TALLY, split, to_records
 from trilogue.state.store import StoredRecord
 
+ROUNDING = 1e-9
 Key = tuple[str, str]
 """a provider and one of its accounts"""
 
@@ -57,6 +58,32 @@ class NodeCounts:
             node: tuple(AccountCounts(*key, one.ok, one.failed, one.spent) for key, one in tallies.items())
             for node, tallies in self._elsewhere.items()
         }
+
+    def adopt(self, reported: Iterable[AccountCounts], at: float) -> None:
+        """Take back what this node has reported before and does not know any more, because its file was lost.
+
+        Processes that are running may have written their own counts again, so that only the difference is added.
+        Raises StoreError.
+        """
+        here = {(one.provider, one.account): one for one in self.here()}
+        lost: list[Tally] = []
+        for one in reported:
+            key = (one.provider, one.account)
+            known = here.get(key, AccountCounts(*key))
+            if one.ok > known.ok or one.failed > known.failed or one.spent > known.spent + ROUNDING:
+                base = self._here.get(key, {}).get(BASE, Tally(*key))
+                lost.append(
+                    Tally(
+                        *key,
+                        base.ok + max(0, one.ok - known.ok),
+                        base.failed + max(0, one.failed - known.failed),
+                        base.spent + max(0.0, one.spent - known.spent),
+                    )
+                )
+        if lost:
+            records = list(to_records(lost, BASE, at))
+            self.local.write(records)
+            self.update(records)
 
     def take(self, nodes: Iterable[NodeRecord], now: float, at: float) -> None:
         """Write what other nodes have counted. `now`: the server's time. `at`: the local one. Raises StoreError."""

@@ -72,7 +72,13 @@ class NodesPart(LinkPart):
     def connected(self, client: redis.Redis) -> None:
         """Report, and read all reports."""
         self._report_at = self._read_at = 0.0
-        self._started = self._started or self._health.clock.now()
+        clock = self._health.clock
+        self._started = self._started or clock.now()
+        text: Any = client.hget(self._key, self._node.id)
+        before = decoded(text) if text else None
+        if before is not None:
+            reported = before.accounts
+            self._counts.local.attempt(lambda: self._counts.adopt(reported, clock.local()))
         self.work(client)
 
     def work(self, client: redis.Redis) -> None:

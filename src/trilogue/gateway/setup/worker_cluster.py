@@ -30,7 +30,8 @@ class WorkerCluster:
         if self.member is None and config.cluster.redis:
             server = RedisServer(config.cluster.redis.reveal(), config.cluster.prefix)
             facts = NodeFacts(__version__, config.server.workers)
-            self.member = ClusterMember(server, self._place, FileStore(self._place(FILE_NAME)), facts)
+            store = FileStore(self._place(FILE_NAME), durable=False)
+            self.member = ClusterMember(server, self._place, store, facts)
 
     @property
     def status(self) -> LinkStatus | None:
