@@ -212,3 +212,16 @@ def test_files_that_cannot_be_compared(tmp_path: Path, a: str, b: str, arguments
     assert done.returncode == CANNOT
     assert message in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_diff_names_the_option_for_a_protocol_that_cannot_be_found_out(tmp_path: Path, name: str) -> None:
+    either = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}]}
+    (tmp_path / "either.json").write_text(json.dumps(either))
+    (tmp_path / "known.json").write_text(json.dumps(REQUEST))
+    files = [str(tmp_path / file) for file in ("either.json", "known.json")]
+    done = run("diff", *(files if name == "a" else reversed(files)))
+    assert done.returncode == CANNOT
+    assert f"say which one it is, with --protocol-{name}" in done.stderr.decode()
+    done = run("diff", *(files if name == "a" else reversed(files)), f"--protocol-{name}", "messages")
+    assert done.returncode == 1

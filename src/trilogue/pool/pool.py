@@ -138,12 +138,12 @@ class Pool:
             self.bind(request.sticky, choice.account, now)
         return self.take(choice.account, now, request, choice.how, choice.broken)
 
-    def considered(self) -> Considered:
-        """Return how many accounts there are and which are unavailable, for the record."""
+    def considered(self, model: str) -> Considered:
+        """Return how many accounts there are and which are unavailable for a model, for the record."""
         ready = self.ready
-        if not ready.unavailable and not ready.over_tokens:
+        if not ready.unavailable and not ready.over_tokens and not ready.unavailable_for:
             return self._all_available
-        unavailable, skipped = ready.skipped(MOST_SKIPPED)
+        unavailable, skipped = ready.skipped(MOST_SKIPPED, model)
         return Considered(provider=self.name, candidates=len(self.accounts), away=unavailable, skipped=skipped)
 
     def _sticky_account(
