@@ -167,7 +167,7 @@ def test_recordings(folder: Path) -> None:
     ("policy", "answer", "code", "words"),
     [
         ("approve", "yes", PASSES, "approve: pass ToolCall (block 1)"),
-        ("approve", "no", CHANGES, "approve: replace ToolCall (block 1): it was not approved"),
+        ("approve", "no", CHANGES, "approve: replace ToolCall (block 1): denied"),
         ("judge.yaml", "yes", PASSES, "judge: pass"),
         ("judge.yaml", "0.7", CHANGES, "its risk score 0.70 is not below 0.60"),
         ("judge.yaml", "no", CHANGES, "its risk score 1.00 is not below 0.60"),

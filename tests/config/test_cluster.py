@@ -74,5 +74,5 @@ def test_warnings() -> None:
     assert "stay on each machine" in found["cluster.postgresql"]
     assert "cannot open" in found["seal_keys"]
     config = read("cluster: {redis: env:URL, postgresql: env:DB}", URL="rediss://host", DB=DATABASE)
-    assert "cannot read what another one stored" in dict(warnings(config))["seal_keys"]
+    assert "kept in the database" in dict(warnings(config))["seal_keys"]
     assert PASSWORD not in repr(config)

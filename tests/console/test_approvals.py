@@ -84,7 +84,7 @@ def test_a_call_is_shown_and_approved(tab: Console, gateway: Pooled) -> None:
     assert b"get_weather" in answers[0].body
     expect(page.get_by_text("approved by zoe")).to_be_visible()
     tab.open(f"requests/{answers[0].headers['x-request-id']}")
-    expect(page.get_by_text("person: approved by zoe")).to_be_visible()
+    expect(page.get_by_text("approved by zoe")).to_be_visible()
     # The judge's own request is one click away, and leads back.
     page.get_by_role("link", name=f"{answers[0].headers['x-request-id']}-1").click()
     expect(page.locator(".lead").get_by_text("made by a policy of")).to_be_visible()
