@@ -287,7 +287,15 @@ def request_of(client: Protocol, *, stream: bool = False) -> bytes:
 @pytest.mark.parametrize("pair", PER_PLAIN_REQUEST, ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
 def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]) -> None:
     """This is the whole gateway without sockets: parser, keys, routes, accounts, translation and records."""
-    check(_plain(tmp_path, pair), PER_PLAIN_REQUEST[pair])
+    check(_least(lambda: _plain(tmp_path, pair)), PER_PLAIN_REQUEST[pair])
+
+
+TIMES = 3
+
+
+def _least(count: Callable[[], float]) -> float:
+    """Return the smallest of several counts: timers of the event loop, which depend on the clock, are counted too."""
+    return min(count() for _ in range(TIMES))
 
 
 OBSERVERS_SHARE = 0.03
@@ -296,8 +304,9 @@ OBSERVERS_SHARE = 0.03
 
 @pytest.mark.parametrize("pair", [(C, C), (C, M)], ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
 def test_calls_for_metrics_and_recent_requests(tmp_path: Path, pair: tuple[Protocol, Protocol]) -> None:
-    without = _plain(tmp_path, pair, more="admin: {keep_requests: 0}\n")
-    kept, counted = _plain(tmp_path, pair), _plain(tmp_path, pair, [RequestMetrics()])
+    without = _least(lambda: _plain(tmp_path, pair, more="admin: {keep_requests: 0}\n"))
+    kept = _least(lambda: _plain(tmp_path, pair))
+    counted = _least(lambda: _plain(tmp_path, pair, [RequestMetrics()]))
     assert without < kept < counted <= without * (1 + OBSERVERS_SHARE)
 
 
@@ -307,10 +316,11 @@ def test_calls_for_metrics_and_usage(tmp_path: Path, pair: tuple[Protocol, Proto
     (tmp_path / "priced.yaml").write_text(priced.replace("PROTOCOL", pair[1].value))
     usage = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), tmp_path / "usage.live", 30))
     usage.configure(load(tmp_path / "priced.yaml", {}))
-    without, counted = (_plain(tmp_path, pair, observers) for observers in ([], [RequestMetrics(), usage]))
+    without = _least(lambda: _plain(tmp_path, pair))
+    counted = _least(lambda: _plain(tmp_path, pair, [RequestMetrics(), usage]))
     assert without < counted <= without * (1 + OBSERVERS_SHARE)
     (line,) = usage.read(UsageQuery())
-    assert (line.counts.requests, line.counts.unpriced) == (REQUESTS + 10, 0)
+    assert (line.counts.requests, line.counts.unpriced) == (TIMES * (REQUESTS + 10), 0)
     usage.close()
 
 
@@ -356,6 +366,9 @@ def _plain(
             nonlocal count
             count += event in ("call", "c_call")
 
+        # As in `calls`: garbage of other tests must not be collected meanwhile.
+        gc.collect()
+        gc.disable()
         sys.setprofile(note)
         try:
             await ask(REQUESTS)
@@ -363,6 +376,7 @@ def _plain(
             journal.flush()
         finally:
             sys.setprofile(None)
+            gc.enable()
         assert len(wire.written) == REQUESTS + 10
         assert all(b" 200 OK" in data for data in wire.written)
         return count / REQUESTS

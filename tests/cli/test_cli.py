@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import forking
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 REQUEST = EXAMPLES / "messages-request.json"
 STREAM = EXAMPLES / "chat-stream.sse"
@@ -16,8 +18,7 @@ FULL = Path("/dev/full")
 
 
 def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "trilogue", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    return forking.run([sys.executable, "-m", "trilogue", *arguments], stdin=stdin)
 
 
 def test_request_is_converted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -113,12 +114,13 @@ def test_a_capture_becomes_a_test(capture: Path, changed: Path, tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     assert b"passes now" in done.stdout
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]
-    passed = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    passed = subprocess.run(command, env=environ, capture_output=True, timeout=60, check=False)
     assert passed.returncode == 0, passed.stdout
     assert b"1 passed" in passed.stdout
     done = run("replay", "--as-test", str(folder), str(changed))
     assert b"fails now" in done.stdout
-    failed = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    failed = subprocess.run(command, env=environ, capture_output=True, timeout=60, check=False)
     assert failed.returncode == 1
     assert b"is dry" in failed.stdout
 
@@ -210,3 +212,16 @@ def test_files_that_cannot_be_compared(tmp_path: Path, a: str, b: str, arguments
     assert done.returncode == CANNOT
     assert message in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_diff_names_the_option_for_a_protocol_that_cannot_be_found_out(tmp_path: Path, name: str) -> None:
+    either = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}]}
+    (tmp_path / "either.json").write_text(json.dumps(either))
+    (tmp_path / "known.json").write_text(json.dumps(REQUEST))
+    files = [str(tmp_path / file) for file in ("either.json", "known.json")]
+    done = run("diff", *(files if name == "a" else reversed(files)))
+    assert done.returncode == CANNOT
+    assert f"say which one it is, with --protocol-{name}" in done.stderr.decode()
+    done = run("diff", *(files if name == "a" else reversed(files)), f"--protocol-{name}", "messages")
+    assert done.returncode == 1

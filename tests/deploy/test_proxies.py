@@ -122,7 +122,7 @@ def _server(command: list[str], port: int, **environ: str) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(30)
 
 
 SERVERS = [

@@ -9,17 +9,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import hypercorn.asyncio
 import hypercorn.config
 import uvicorn
 
-Serving = Callable[[Any, socket.socket, threading.Event], None]
+Serving = Callable[[Any, socket.socket, threading.Event, Path | None], None]
+"""serves an application until the event; with a certificate and its key, over TLS"""
 
 
-def _uvicorn(app: Any, sock: socket.socket, stop: threading.Event) -> None:
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
+def _uvicorn(app: Any, sock: socket.socket, stop: threading.Event, certificate: Path | None) -> None:
+    tls: dict[str, Any] = {"ssl_certfile": certificate, "ssl_keyfile": certificate} if certificate else {}
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1, **tls))
 
     async def serve() -> None:
         watching = asyncio.create_task(_until(stop))
@@ -29,10 +32,12 @@ def _uvicorn(app: Any, sock: socket.socket, stop: threading.Event) -> None:
     asyncio.run(serve())
 
 
-def _hypercorn(app: Any, sock: socket.socket, stop: threading.Event) -> None:
+def _hypercorn(app: Any, sock: socket.socket, stop: threading.Event, certificate: Path | None) -> None:
     config = hypercorn.config.Config()
     config.bind = [f"fd://{os.dup(sock.fileno())}"]
     config.loglevel = "ERROR"
+    if certificate is not None:
+        config.certfile = config.keyfile = str(certificate)
     asyncio.run(hypercorn.asyncio.serve(app, config, shutdown_trigger=lambda: _until(stop)))
 
 
@@ -45,16 +50,17 @@ SERVERS: dict[str, Serving] = {"uvicorn": _uvicorn, "hypercorn": _hypercorn}
 
 
 @contextmanager
-def serving(name: str, app: Any) -> Iterator[str]:
-    """An application under a server. Returns its address."""
+def serving(name: str, app: Any, certificate: Path | None = None) -> Iterator[str]:
+    """An application under a server, with a certificate over TLS. Returns its address."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         stop = threading.Event()
-        thread = threading.Thread(target=SERVERS[name], args=(app, sock, stop), daemon=True)
+        thread = threading.Thread(target=SERVERS[name], args=(app, sock, stop, certificate), daemon=True)
         thread.start()
         host, port = sock.getsockname()
-        _wait_for(host, port)
+        if certificate is None:
+            _wait_for(host, port)
         try:
-            yield f"http://{host}:{port}"
+            yield f"{'http' if certificate is None else 'https'}://{host}:{port}"
         finally:
             stop.set()
             thread.join(10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from tests.scripted.http import Do, json_answer, whole
 from tests.scripted.scenario import ANSWER_TEXT
 from tests.scripted.server import KEY as UPSTREAM_KEY
 from tests.scripted.server import ScriptedUpstream
+from tests.upstream.certificates import Authority
 from trilogue.config import ConfigError
 from trilogue.model import Protocol
 
@@ -173,6 +175,32 @@ def test_http_2(up: ScriptedUpstream) -> None:
         answers = [client.post(f"{url}/v1/chat/completions", json=ask, headers=headers) for _ in range(2)]
     assert [answer.http_version for answer in answers] == ["HTTP/2", "HTTP/2"]
     assert answers[0].text.endswith("data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize(("name", "version"), [("uvicorn", "HTTP/1.1"), ("hypercorn", "HTTP/2")])
+def test_tls(up: ScriptedUpstream, tmp_path: Path, name: str, version: str) -> None:
+    """With a certificate that clients verify: requests, streams and WebSockets; HTTP/2 where the server has it."""
+    authority = Authority(tmp_path)
+    # Two contexts: the client of HTTP/2 changes its own.
+    trusted, for_socket = (ssl.create_default_context(cafile=authority.file) for _ in range(2))
+    headers = {"authorization": f"Bearer {CLIENT_KEY}"}
+    ask = {"model": "messages/text", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
+    with (
+        serving(name, trilogue.asgi(settings(up)), authority.leaf()) as url,
+        httpx2.Client(verify=trusted, http2=True, timeout=20) as client,
+    ):
+        answer = client.post(f"{url}/v1/chat/completions", json=ask, headers=headers)
+        assert (answer.status_code, answer.http_version) == (200, version)
+        assert answer.text.endswith("data: [DONE]\n\n")
+        with openai.OpenAI(base_url=f"{url}/v1", api_key=CLIENT_KEY, http_client=client, max_retries=0) as sdk:
+            assert sdk.responses.create(model="chat/text", input="Hi").output_text == ANSWER
+        address = f"wss{url.removeprefix('https')}/v1/responses"
+        with websockets.connect(address, additional_headers=headers, ssl=for_socket) as socket:
+            socket.send(json.dumps({"type": "response.create", "model": "chat/text", "input": "Hi"}))
+            events = [json.loads(socket.recv(20))["type"]]
+            while events[-1] != "response.completed":
+                events.append(json.loads(socket.recv(20))["type"])
+        assert events[0] == "response.created"
 
 
 def test_mounted_in_an_application(mounted: str, up: ScriptedUpstream) -> None:

@@ -74,6 +74,15 @@ class Pooled:
         sent = post(PATHS[client], data, {"connection": "close", **(headers or {})})
         return await exchange(self.gateway.url, sent)
 
+    def ask_all(self, client: Protocol, model: str, *, stream: bool) -> dict[Protocol, Answer]:
+        """One request to each upstream, at the same time: their accounts have nothing to do with each other."""
+
+        async def all_of_them() -> list[Answer]:
+            asked = [self.asking(client, f"{upstream.short}/{model}", stream=stream) for upstream in Protocol]
+            return await asyncio.gather(*asked)
+
+        return dict(zip(Protocol, asyncio.run(all_of_them()), strict=True))
+
     def accounts(self) -> dict[str, dict[str, Any]]:
         """The live pool, by provider/account."""
         found = self.admin.get("/accounts").json()["accounts"]
@@ -83,9 +92,10 @@ class Pooled:
         """Why this request went where it went."""
         return dict(self.admin.get("/decisions", params={"request_id": answer.headers["x-request-id"]}).json())
 
-    def asked(self) -> list[str]:
-        """The accounts that the upstream was asked with, in order."""
-        return [name_of(request) for request in self.up.requests]
+    def asked(self, upstream: Protocol | None = None) -> list[str]:
+        """The accounts that the upstream was asked with, in order; only those of one protocol if it is named."""
+        path = PATHS[upstream] if upstream else ""
+        return [name_of(request) for request in self.up.requests if path in ("", request.path)]
 
     def renew(self, **scenarios: str) -> None:
         """Forget what happened; from now on these accounts meet these scenarios, all others answer."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.forking import Process, start
 from tests.gateway.running import CLIENT_KEY, CONFIG, listening
 from tests.scripted.server import KEY as UPSTREAM_KEY
 from trilogue.config import state_file
@@ -34,7 +34,7 @@ class Started:
     """A process that listens."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: Process
     log_file: Path
     config_file: Path
 
@@ -54,7 +54,7 @@ class Started:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def wait_for_log(self, text: str, seconds: float = 5) -> None:
+    def wait_for_log(self, text: str, seconds: float = 30) -> None:
         until(lambda: text in self.log, seconds)
 
     def rss(self) -> int:
@@ -107,26 +107,19 @@ def started(
     file.write_text(config.replace("UPSTREAM", upstream))
     arguments = command("--config", str(file), "--port", "0", *options, patch=patch)
     with log_file.open("w") as log:
-        process = subprocess.Popen(
-            arguments,
-            env=environment(directory, environ),
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            start_new_session=True,
-        )
+        process = start(arguments, environment(directory, environ), log)
     try:
         yield Started(listening(process, log_file), process, log_file, file)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(10)
+        process.wait(30)
         if process.stdout is not None:
             process.stdout.close()
 
 
-def until(condition: Callable[[], bool], seconds: float = 5) -> None:
-    """Wait until something is so."""
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until something is so. The limit is for failures: a busy machine may take long."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come about in time"

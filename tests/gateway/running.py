@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import anthropic
 import httpx2
 import openai
 
+from tests.forking import Process, start
 from tests.gateway.recorder import Recorder
 from tests.scripted.server import KEY as UPSTREAM_KEY
 
@@ -53,7 +53,7 @@ class Gateway:
 
     url: str
     log_file: Path
-    process: subprocess.Popen[str]
+    process: Process
     recorder: Recorder
 
     @cached_property
@@ -76,7 +76,7 @@ class Gateway:
 
     def record(self, request_id: str) -> dict[str, Any]:
         """The access log's line on a request. It is written just after the answer, so it may take a moment."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             for line in self.log_file.read_text().splitlines():
                 if request_id in line and '"event":"request"' in line:
@@ -95,21 +95,19 @@ def running(
     keys = {"TRILOGUE_KEY": CLIENT_KEY, "UP_KEY": UPSTREAM_KEY, "XDG_STATE_HOME": str(directory)}
     command = [sys.executable, "-m", module, "serve", "--config", str(file), "--port", "0"]
     with log_file.open("w") as log:
-        process = subprocess.Popen(
-            command, env={**os.environ, **keys, **(environ or {})}, stdout=subprocess.PIPE, stderr=log, text=True
-        )
+        process = start(command, {**os.environ, **keys, **(environ or {})}, log)
     recorder = Recorder()
     try:
         yield Gateway(listening(process, log_file), log_file, process, recorder)
     finally:
         recorder.close()
         process.terminate()
-        process.wait(10)
+        process.wait(30)
         if process.stdout is not None:
             process.stdout.close()
 
 
-def listening(process: subprocess.Popen[str], log_file: Path) -> str:
+def listening(process: Process, log_file: Path) -> str:
     """Where a gateway listens, by the first line that it prints."""
     line = process.stdout.readline() if process.stdout is not None else ""
     found = _LISTENS.search(line)

@@ -7,6 +7,7 @@ import json
 import signal
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from trilogue.model import Protocol
 
 C, M, R = Protocol
 FAULTS = ("stream-error-mid", "truncate-mid", "reset-mid", "error-400", "reset-before-headers")
-SAMPLED = "capture: {sample: 1, max_files: 1000}"
+SAMPLED = "capture: {sample: 1, max_files: 1000}\npool: {retry_budget: {floor: 100000}}"
 
 
 def folder_of(pool: Pooled) -> Path:
@@ -78,6 +79,32 @@ def test_requests_of_all_pairs_replay_without_differences(pool: Pooled) -> None:
         data = file.read_bytes()
         assert [one for one in (CLIENT_KEY, secret("a"), secret("b")) if one.encode() in data] == []
     assert folder_of(pool).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("scenario", ["error-400", "error-403-cost", "error-500", "error-529"])
+def test_errors_replay_without_differences(pool: Pooled, scenario: str) -> None:
+    """What the upstream said, as the client of each protocol is told; a change of the words is found."""
+    for client, stream in product(Protocol, (False, True)):
+        pool.renew(a=scenario, b=scenario)
+        for upstream, answer in pool.ask_all(client, "some-model", stream=stream).items():
+            assert answer.status >= 400
+            capture = captured(pool, answer.headers["x-request-id"])
+            told = replay(capture).steps[-1]
+            assert (told.name, told.skipped, told.differences) == ("outbound_response", "", []), (client, upstream)
+            capture.outbound.status += 1
+            capture.outbound.pieces = [(0.0, answer.body.replace(b'message":"', b'message":"Oh: '))]
+            paths = {one.path for one in replay(capture).differences}
+            assert {"status", "failure.message"} <= paths
+    pool.renew()
+
+
+def test_an_error_about_accounts_is_not_replayed(pool: Pooled) -> None:
+    """The upstream refused the keys. The client was told that no account is left, which depends on the accounts."""
+    pool.renew(a="error-401", b="error-401")
+    answer = pool.ask(C, "messages/some-model")
+    pool.renew()
+    told = replay(captured(pool, answer.headers["x-request-id"])).steps[-1]
+    assert "accounts of the gateway" in told.skipped
 
 
 def test_every_attempt_is_captured(pool: Pooled) -> None:

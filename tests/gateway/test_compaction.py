@@ -254,7 +254,7 @@ def test_in_the_background(compacting: Gateway, model: str) -> None:
     """A job compacts like any other request."""
     responses = compacting.openai.responses
     started = responses.create(model=model, input=[SAID, TRIGGER], background=True)
-    until(lambda: responses.retrieve(started.id).status in ("completed", "failed"), 10)
+    until(lambda: responses.retrieve(started.id).status in ("completed", "failed"))
     found = responses.retrieve(started.id)
     assert (found.id, found.status) == (started.id, "completed")
     assert [item.type for item in found.output] == ["compaction"]

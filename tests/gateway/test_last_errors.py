@@ -112,7 +112,7 @@ def test_the_command_shows_the_reason(gateway: Pooled) -> None:
     def shown(*options: str) -> str:
         return subprocess.run([*command, *options], env=environ, capture_output=True, text=True, check=True).stdout
 
-    until(lambda: "closed/closed " in shown() and "network: the upstream refused the connection, " in shown(), 10)
+    until(lambda: "closed/closed " in shown() and "network: the upstream refused the connection, " in shown())
     lines = [json.loads(line) for line in shown("--json").splitlines()]
     found = next(line for line in lines if line["account"] == "closed")
     assert found["last_error_text"] == "the upstream refused the connection"

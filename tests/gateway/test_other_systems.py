@@ -23,7 +23,7 @@ def _gateway(_upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFacto
     with running(tmp_path_factory.mktemp("other"), CONFIG, _upstream.url, module=MODULE) as gateway:
         yield gateway
         gateway.process.terminate()
-        assert gateway.process.wait(10) == 0
+        assert gateway.process.wait(30) == 0
     assert "Traceback" not in gateway.log_file.read_text()
 
 

@@ -299,10 +299,9 @@ def test_a_keepalive_is_not_a_response(tmp_path: Path, up: ScriptedUpstream) -> 
     """After one, somebody else may still answer; if nobody does, the error is told inside the stream."""
     text = config(ranked("a", "b"), provider="pool: {sticky: false}", more=MANY)
     with pooled(tmp_path, text.replace("server:\n", "server:\n  keepalive_seconds: 0.1\n"), up) as pool:
-        for client, upstream in product(Protocol, Protocol):
-            for others, how in (("text", "complete"), ("error-500", "stream")):
-                pool.renew(a="hang-before-headers", b=others)
-                answer = pool.ask(client, f"{upstream.short}/text", stream=True)
+        for client, (others, how) in product(Protocol, (("text", "complete"), ("error-500", "stream"))):
+            pool.renew(a="hang-before-headers", b=others)
+            for upstream, answer in pool.ask_all(client, "text", stream=True).items():
                 assert answer.body.startswith(b": keepalive\n\n")
                 assert outcome(answer, client).how == how
-                assert pool.asked() == ["a", "b"]
+                assert pool.asked(upstream) == ["a", "b"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.pooling import Pooled, accepting, account, config, pooled, ranked, secret
-from tests.gateway.wire import CASES, outcome, reached
+from tests.gateway.wire import CASES, Answer, outcome
 from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
 from tests.scripted.http import json_answer
@@ -176,32 +176,33 @@ LONG = "word " * 800
 """about a thousand tokens, so that a bucket of as many is empty"""
 
 
-def test_tokens_per_minute(tmp_path: Path, up: ScriptedUpstream) -> None:
+@pytest.mark.parametrize("client", Protocol, ids=lambda protocol: protocol.short)
+def test_tokens_per_minute(tmp_path: Path, up: ScriptedUpstream, client: Protocol) -> None:
     """What is under way counts by its length; when the upstream has said what it really was, by that."""
+    field = "input" if client is Protocol.RESPONSES else "messages"
+    long: dict[str, Any] = {field: [{"role": "user", "content": LONG}]}
+    up.by_key[secret("a")] = "slow-20-50"
     with pooled(tmp_path, config(LIMITED, provider="pool: {sticky: false}"), up) as pool:
-        up.by_key[secret("a")] = "slow-10-50"
 
-        async def main(client: Protocol, upstream: Protocol) -> Any:
-            up.requests.clear()
-            long: dict[str, Any] = {
-                "input" if client is Protocol.RESPONSES else "messages": [{"role": "user", "content": LONG}]
-            }
+        async def one(upstream: Protocol) -> tuple[Answer, Answer]:
             model = f"{upstream.short}/text"
             first = asyncio.create_task(pool.asking(client, model, stream=True, **long))
-            await reached(up, 1)
+            async with asyncio.timeout(30):
+                while not pool.asked(upstream):
+                    await asyncio.sleep(0.005)
             second = await pool.asking(client, model, stream=True, **long)
             assert (await first).status == 200
-            third = await pool.asking(client, model, stream=True)
-            return second, third
+            return second, await pool.asking(client, model, stream=True)
 
-        for client, upstream, stream in CASES:
-            if not stream:
-                continue
-            second, third = asyncio.run(main(client, upstream))
+        async def all_upstreams() -> list[tuple[Answer, Answer]]:
+            """All at the same time: their accounts have nothing to do with each other."""
+            return await asyncio.gather(*map(one, Protocol))
+
+        for upstream, (second, third) in zip(Protocol, asyncio.run(all_upstreams()), strict=True):
             assert (second.status, third.status) == (200, 200)
-            assert pool.asked() == ["a", "b", "a"]
-            skipped = [(one["account"], one["why"]) for one in pool.decision(second)["considered"][0]["skipped"]]
-            assert skipped == [("a", "tokens_per_minute")]
+            assert pool.asked(upstream) == ["a", "b", "a"]
+            considered = pool.decision(second)["considered"][0]["skipped"]
+            assert [(one["account"], one["why"]) for one in considered] == [("a", "tokens_per_minute")]
 
 
 @pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: protocol.short)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests import forking
 from tests.gateway.pooling import ADMIN, ADMIN_KEY, Pooled, accepting, account, config, pooled, ranked, secret
 from tests.gateway.process import environment, pool_file, started, until
 from tests.gateway.running import CLIENT_KEY
@@ -56,7 +56,7 @@ def test_a_restart_forgets_nothing(tmp_path: Path, up: ScriptedUpstream) -> None
         pool.ask(Protocol.CHAT, "responses/text", user="ada")
         assert pool.asked() == ["a", "b", "a", "b", "a"]
         pool.gateway.signal(signal.SIGTERM)
-        assert pool.gateway.process.wait(5) == 0
+        assert pool.gateway.process.wait(30) == 0
     up.requests.clear()
     with pooled(tmp_path, text.replace("priority: 2", "priority: 1"), up) as pool:
         found = pool.accounts()
@@ -256,7 +256,9 @@ def _command(directory: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "trilogue", *arguments]
     command[4:4] = ["--config", str(directory / "trilogue.yaml")]
     environ = environment(directory, {"ADMIN_KEY": ADMIN_KEY})
-    return subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=20).stdout
+    done = forking.run(command, environ=environ)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
 
 
 def test_commands_while_a_gateway_is_running(tmp_path: Path, up: ScriptedUpstream) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import pytest
 
@@ -57,18 +58,24 @@ def _state(pool: Pooled, upstream: Protocol, account: str) -> str:
     return str(pool.accounts()[f"{upstream.short}/{account}"]["state"])
 
 
+def _answers(pool: Pooled, **scenarios: str) -> Iterator[tuple[Protocol, Protocol, Answer]]:
+    """Ask for every client and every upstream, streamed or not, with accounts that nothing has happened to."""
+    for client, stream in product(Protocol, (False, True)):
+        pool.renew(**scenarios)
+        for upstream, answer in pool.ask_all(client, "some-model", stream=stream).items():
+            yield client, upstream, answer
+
+
 @pytest.mark.parametrize("scenario", NEXT)
 def test_the_next_account_responds(pool: Pooled, scenario: str) -> None:
     """The client notices nothing; the account rests, is disabled, goes behind the others, or is as before."""
     row = NEXT[scenario]
-    for client, upstream, stream in CASES:
-        pool.renew(a=scenario)
-        answer = pool.ask(client, f"{upstream.short}/some-model", stream=stream)
+    for client, upstream, answer in _answers(pool, a=scenario):
         if answer.status == 504:
             raise TooSlowError("the second account had no time to answer either")
         assert outcome(answer, client).how == "complete"
         # A reused connection that is reset is tried once more on a new one: that is no second attempt.
-        assert list(dict.fromkeys(pool.asked())) == ["a", "b"]
+        assert list(dict.fromkeys(pool.asked(upstream))) == ["a", "b"]
         assert _state(pool, upstream, "a") == row.state
         decision = pool.decision(answer)
         first, second = decision["attempts"]
@@ -103,11 +110,9 @@ def test_an_account_that_lacks_a_model_is_asked_for_others(pool: Pooled) -> None
 @pytest.mark.parametrize(("scenario", "status"), [("error-403-cost", 403), ("error-400", 400)])
 def test_the_clients_own_error(pool: Pooled, scenario: str, status: int) -> None:
     """Tier 1, and whatever is wrong with the request: nobody else is asked, the account is as before."""
-    for client, upstream, stream in CASES:
-        pool.renew(a=scenario)
-        answer = pool.ask(client, f"{upstream.short}/some-model", stream=stream)
+    for client, upstream, answer in _answers(pool, a=scenario):
         assert (answer.status, outcome(answer, client).how) == (status, "http")
-        assert pool.asked() == ["a"]
+        assert pool.asked(upstream) == ["a"]
         assert _state(pool, upstream, "a") == "ready"
         assert pool.decision(answer)["outcome"] == "client"
 
@@ -115,11 +120,10 @@ def test_the_clients_own_error(pool: Pooled, scenario: str, status: int) -> None
 @pytest.mark.parametrize("scenario", ["stream-error-mid", "reset-mid", "truncate-mid", "hang-mid", "malformed"])
 def test_no_retry_after_the_first_byte(pool: Pooled, scenario: str) -> None:
     """A stream that breaks off ends with an error inside; a whole answer has not begun, so another account gives it."""
-    for client, upstream, stream in CASES:
-        pool.renew(a=scenario)
-        answer = pool.ask(client, f"{upstream.short}/some-model", stream=stream)
+    for client, upstream, answer in _answers(pool, a=scenario):
+        stream = answer.streamed
         assert outcome(answer, client).how == ("stream" if stream else "complete")
-        assert pool.asked() == (["a"] if stream else ["a", "b"])
+        assert pool.asked(upstream) == (["a"] if stream else ["a", "b"])
         decision = pool.decision(answer)
         assert decision["outcome"] == ("client" if stream else "answered")
         assert decision["attempts"][0]["action"] == "next"

@@ -186,7 +186,7 @@ def on_a_terminal(directory: Path, up: ScriptedUpstream, environ: dict[str, str]
         yield Started(url, process, file, file), ours
     finally:
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(30)
         if process.stdout is not None:
             process.stdout.close()
         os.close(ours)

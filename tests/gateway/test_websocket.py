@@ -220,7 +220,7 @@ def test_too_many_wait(gateway: Gateway, up: ScriptedUpstream) -> None:
             socket.events()
         assert error.value.rcvd is not None
         assert error.value.rcvd.code == 1008
-    until(lambda: up.requests[-1].closed is not None, 2)
+    until(lambda: up.requests[-1].closed is not None)
     assert len(up.requests) == 1
 
 
@@ -285,7 +285,7 @@ def test_a_disconnect_cancels_the_upstream(gateway: Gateway, up: ScriptedUpstrea
         socket.connection.socket.shutdown(2)
         left = time.monotonic()
     asked = up.requests[-1]
-    until(lambda: asked.closed is not None, 2)
+    until(lambda: asked.closed is not None)
     assert asked.closed is not None
     check_within(asked.closed - left, 0.1)
 

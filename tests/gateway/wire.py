@@ -193,7 +193,7 @@ def _described(how: str, status: int, value: dict[str, Any], client: Protocol) -
 
 async def reached(up: ScriptedUpstream, count: int) -> None:
     """Wait until the upstream has been asked this often."""
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(30):
         while len(up.requests) < count:
             await asyncio.sleep(0.005)
 

@@ -100,7 +100,7 @@ def test_killed_right_after_the_terminal_event(tmp_path: Path, up: StrictUpstrea
 def restart(running: Gateway) -> None:
     """Stop in good order."""
     running.process.signal(signal.SIGTERM)
-    assert running.process.process.wait(10) == 0
+    assert running.process.process.wait(30) == 0
 
 
 def reload(running: Gateway) -> None:
@@ -152,7 +152,7 @@ def test_the_database_away_for_a_while(tmp_path: Path, up: StrictUpstream, postg
         time.sleep(max(0, AWAY_SECONDS - (time.monotonic() - began)))
         postgres.start()
         waiting.join(20)
-        until(lambda: _try_to_store(running, acknowledged), 15)
+        until(lambda: _try_to_store(running, acknowledged))
         for response_id in acknowledged:
             assert running.client.responses.retrieve(response_id).output_text == "kept"
         while agent.said[-1].calls:

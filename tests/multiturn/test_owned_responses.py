@@ -56,7 +56,7 @@ def test_a_response_is_known_before_the_client_has_its_id(tmp_path: Path, up: St
         stream.close()
     with gateway(tmp_path, up) as again:
         assert status(again, made) in (*RUNNING, "completed")
-        until(lambda: status(again, made) == "completed", 5)
+        until(lambda: status(again, made) == "completed")
         assert again.client.responses.retrieve(made).output_text.startswith("word0 word1 ")
         assert {account for _, _, account in asked(up)} == {"a"}
 
@@ -128,7 +128,7 @@ def test_an_account_that_fails(tmp_path: Path, up: StrictUpstream) -> None:
             with pytest.raises(openai.RateLimitError):
                 responses.retrieve(made, **options)
         up.limited.clear()
-        until(lambda: status(running, made) == "completed", 5)
+        until(lambda: status(running, made) == "completed")
         up.limited.add("a")
         # Complete: the gateway's copy is enough, also for a stream.
         assert list(responses.retrieve(made, stream=True))[-1].response.output_text.startswith("word0 ")

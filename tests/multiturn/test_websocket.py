@@ -130,7 +130,7 @@ def test_a_closed_connection_ends_the_upstream_call(one: Gateway, upstream: Prot
             pass
         asked = one.up.requests[-1]
         assert asked.closed is None
-    until(lambda: asked.closed is not None, 2)
+    until(lambda: asked.closed is not None)
 
 
 def test_asynchronous_client(either: Gateway) -> None:
@@ -173,7 +173,7 @@ def test_drain(tmp_path: Path, up: StrictUpstream) -> None:
         with pytest.raises(closed) as error:
             connection.recv()
         assert error.value.rcvd.code == GOING_AWAY
-        assert running.process.process.wait(10) == 0
+        assert running.process.process.wait(30) == 0
 
 
 def test_a_message_that_is_too_large(tmp_path: Path, up: StrictUpstream) -> None:

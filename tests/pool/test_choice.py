@@ -9,7 +9,16 @@ import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
 from trilogue.model import Usage
-from trilogue.pool import AccountLimits, AccountRequest, AccountSpec, Pool, PoolSettings, ProviderSpec, Scope
+from trilogue.pool import (
+    AccountLimits,
+    AccountRequest,
+    AccountSpec,
+    Considered,
+    Pool,
+    PoolSettings,
+    ProviderSpec,
+    Scope,
+)
 
 
 def test_least_recently_used() -> None:
@@ -158,17 +167,34 @@ def test_an_account_with_too_few_tokens_is_in_the_record() -> None:
     )
     assert use(pool, START, tokens=500) == "a"
     assert name_of(pool.choose(START, AccountRequest(tokens=200))) == "b"
-    looked = pool.considered()
+    looked = pool.considered("")
     assert (looked.candidates, looked.away) == (2, 1)
     assert [(one.account, one.why, one.until) for one in looked.skipped] == [("a", "tokens_per_minute", START + 10)]
     assert use(pool, START, tokens=50) == "a"
-    assert (pool.considered().away, pool.considered().skipped) == (0, ())
+    assert (pool.considered("").away, pool.considered("").skipped) == (0, ())
     fail(pool, "b", START, cool(30.0))
     assert name_of(pool.choose(START, AccountRequest(tokens=200))) is None
-    assert {one.account: one.why for one in pool.considered().skipped} == {
+    assert {one.account: one.why for one in pool.considered("").skipped} == {
         "a": "tokens_per_minute",
         "b": "rate_limited",
     }
+
+
+def test_a_cooldown_for_one_model_is_in_the_records_of_this_model_only() -> None:
+    """Also after another cooldown of the same account has begun or ended."""
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, cool(600.0, Scope.ACCOUNT_MODEL), model="rare")
+    fail(pool, "a", START, cool(300.0, Scope.ACCOUNT_MODEL), model="odd")
+    assert use(pool, START + 1, model="rare") == use(pool, START + 1, model="odd") == "b"
+    for model, until in (("rare", START + 600), ("odd", START + 300)):
+        looked = pool.considered(model)
+        assert (looked.candidates, looked.away) == (2, 1)
+        assert [(one.account, one.model, one.until) for one in looked.skipped] == [("a", model, until)]
+    assert pool.considered("common") == Considered(provider="p", candidates=2, away=0)
+    assert use(pool, START + 301, model="rare") == "b"
+    assert [one.account for one in pool.considered("rare").skipped] == ["a"]
+    use(pool, START + 301, model="odd")
+    assert pool.considered("odd").away == 0
 
 
 def test_a_request_larger_than_the_limit_waits_for_a_full_bucket() -> None:
@@ -188,6 +214,25 @@ def test_workers_share_the_limits() -> None:
     assert account.requests.rate == 25
     assert account.tokens is not None
     assert account.tokens.rate == 1
+
+
+def test_the_share_of_a_limit_changes_while_it_is_used() -> None:
+    """Other machines come and go. What was used stays used."""
+    limits = AccountLimits(concurrency=4, requests_per_minute=100, tokens_per_minute=1_000)
+    pool = Pool(ProviderSpec(name="p", accounts=(AccountSpec(name="a", limits=limits), AccountSpec(name="b"))))
+    account, unlimited = pool.accounts
+    assert account.requests is not None
+    assert account.tokens is not None
+    account.requests.take(START, 50)
+    pool.set_share(0.25)
+    assert (account.concurrency, account.requests.rate, account.tokens.rate) == (1, 25, 250)
+    assert account.requests.level(START) == 12.5
+    assert unlimited.concurrency is None
+    taken = AccountRequest(tried={"b"})
+    assert pool.choose(START, taken) is not None
+    assert pool.choose(START, taken) is None
+    pool.set_share(1.0)
+    assert pool.choose(START, taken) is not None
 
 
 def test_one_that_has_the_model_is_found_among_many() -> None:
@@ -212,7 +257,7 @@ def test_no_account_is_available() -> None:
     survey = pool.survey(START + 1, AccountRequest())
     assert survey.reasons == {"rate_limited": 2, "disabled": 1}
     assert survey.retry_at == pytest.approx(START + 20)
-    assert {skipped.account for skipped in pool.considered().skipped} == {"a", "b", "c"}
+    assert {skipped.account for skipped in pool.considered("").skipped} == {"a", "b", "c"}
 
 
 def test_explanations_are_bounded() -> None:
@@ -221,7 +266,7 @@ def test_explanations_are_bounded() -> None:
     for number in range(99):
         fail(pool, f"a{number}", START, cool(30.0))
     choice = pool.choose(START + 1, AccountRequest())
-    looked = pool.considered()
+    looked = pool.considered("")
     assert (name_of(choice), looked.candidates, looked.away, len(looked.skipped)) == ("a99", 100, 99, 8)
 
 

@@ -35,6 +35,12 @@ class Authority:
 
     def server(self, *, address: str = "127.0.0.1", expired: bool = False) -> ssl.SSLContext:
         """Return a server's context with a leaf for one address."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.leaf(address=address, expired=expired))
+        return context
+
+    def leaf(self, *, address: str = "127.0.0.1", expired: bool = False) -> Path:
+        """Return a file with the certificate for one address, and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.datetime.now(datetime.UTC)
         end = now - DAY if expired else now + DAY
@@ -52,9 +58,7 @@ class Authority:
             )
             + leaf.public_bytes(serialization.Encoding.PEM)
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
+        return file
 
 
 def _root_usage() -> x509.KeyUsage:

@@ -11,7 +11,15 @@ from trilogue import Protocol, TrilogueError
 from trilogue.capture import Capture, is_capture, read_capture
 from trilogue.cli.differences import print_differences
 from trilogue.cli.files import PROTOCOL, counted, naming, read
-from trilogue.compare import ComparedDocument, Difference, Kind, compare_documents, is_stream, read_document
+from trilogue.compare import (
+    ComparedDocument,
+    Difference,
+    Kind,
+    SeveralProtocols,
+    compare_documents,
+    is_stream,
+    read_document,
+)
 from trilogue.model import Json
 
 DIFFERS = 1
@@ -57,8 +65,8 @@ def diff(a: str, b: str, **options: Unpack[DiffOptions]) -> None:
         found = _of_captures(a_capture, b_capture)
     else:
         kind = None if options["kind"] == "auto" else Kind(options["kind"])
-        a_document = _document(a, a_data, options["protocol_a"], kind)
-        b_document = _document(b, b_data, options["protocol_b"], kind)
+        a_document = _document(a, a_data, kind, ("--protocol-a", options["protocol_a"]))
+        b_document = _document(b, b_data, kind, ("--protocol-b", options["protocol_b"]))
         found = compare_documents(a_document, b_document)
     print_differences(found, NAMES, json=options["json"])
     click.echo(counted(len(found), "difference"), err=True)
@@ -66,11 +74,16 @@ def diff(a: str, b: str, **options: Unpack[DiffOptions]) -> None:
         sys.exit(DIFFERS)
 
 
-def _document(path: str, data: bytes, protocol: Protocol | None, kind: Kind | None) -> ComparedDocument:
+def _document(path: str, data: bytes, kind: Kind | None, protocol: tuple[str, Protocol | None]) -> ComparedDocument:
+    """Return a document. `protocol`: the option that names its protocol, and what it says."""
+    option, given = protocol
     with naming(path):
         if is_capture(data):
             raise TrilogueError("a capture can only be compared with another capture")
-        return read_document(data, protocol=protocol, kind=kind)
+        try:
+            return read_document(data, protocol=given, kind=kind)
+        except SeveralProtocols as error:
+            raise TrilogueError(f"{error}, with {option}") from None
 
 
 class _Phase(NamedTuple):

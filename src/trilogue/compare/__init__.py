@@ -6,7 +6,14 @@ what a document is, and `documents` puts the three together.
 
 from trilogue.compare.detect import Kind, is_stream, kind_of, protocol_of_body, protocol_of_stream
 from trilogue.compare.differences import ABSENT, Difference, differences
-from trilogue.compare.documents import ComparedDocument, compare_begun, compare_documents, compare_events, read_document
+from trilogue.compare.documents import (
+    ComparedDocument,
+    SeveralProtocols,
+    compare_begun,
+    compare_documents,
+    compare_events,
+    read_document,
+)
 from trilogue.compare.tree import Reading, request_tree, response_tree
 
 __all__ = [
@@ -15,6 +22,7 @@ __all__ = [
     "Difference",
     "Kind",
     "Reading",
+    "SeveralProtocols",
     "compare_begun",
     "compare_documents",
     "compare_events",

@@ -27,10 +27,17 @@ class ComparedDocument(Struct, frozen=True):
     data: bytes
 
 
+class SeveralProtocols(BadRequest):
+    """A document whose protocol cannot be found out."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(f"this {kind.value} could be of several protocols: say which one it is")
+
+
 def read_document(data: bytes, *, protocol: Protocol | None = None, kind: Kind | None = None) -> ComparedDocument:
     """Return a document with its kind and protocol, which are found out unless they are given.
 
-    Raises `BadRequest` if it is neither JSON nor a stream, or if the protocol cannot be found out.
+    Raises `BadRequest` if it is neither JSON nor a stream, and `SeveralProtocols` if the protocol cannot be found out.
     """
     body = None if kind is Kind.STREAM else parse_object(data)
     if body is None and kind is not Kind.STREAM and not is_stream(data):
@@ -39,7 +46,7 @@ def read_document(data: bytes, *, protocol: Protocol | None = None, kind: Kind |
     kind = kind or kind_of(data, body)
     found = protocol or (protocol_of_body(body, kind) if body is not None else protocol_of_stream(data))
     if found is None:
-        raise BadRequest(f"this {kind.value} could be of several protocols: say which one it is")
+        raise SeveralProtocols(kind)
     return ComparedDocument(kind, found, data)
 
 

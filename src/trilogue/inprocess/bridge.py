@@ -32,8 +32,6 @@ _NOT_FORWARDED = _CREDENTIALS | OF_CONNECTION | {"accept-encoding", "openai-orga
 _NOT_RETURNED = OF_CONNECTION | {"content-encoding"}
 _RETURNED = ("x-ratelimit-", "anthropic-ratelimit-")
 _IDS = ("x-request-id", "request-id")
-OVERLOADED = 529
-"""a status that only Anthropic's clients know"""
 _OUT_OF_CREDIT = frozenset({FailureKind.QUOTA, FailureKind.BILLING})
 
 
@@ -118,8 +116,7 @@ class Bridge:
         if failure.kind in _OUT_OF_CREDIT:
             extra["x-should-retry"] = "false"
         status = failure.status if failure.protocol is None and failure.status else reply.status
-        if status == OVERLOADED and not CODECS[client].endpoint.overload_status:
-            status = 503
+        status = CODECS[client].endpoint.error_status(status)
         return Plain(status, {**reply.headers, **_kept(headers), **extra}, dump(reply.body))
 
     def whole(self, call: BridgeCall, status: int, headers: Mapping[str, str], body: bytes) -> Plain:

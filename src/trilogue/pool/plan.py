@@ -142,7 +142,7 @@ class AttemptPlan(Struct, eq=False):
                 wait = max(survey.wait_until - now, LEAST_PAUSE)
                 if self.decision.waited + wait <= target.pool.settings.max_wait_seconds:
                     self._pause = min(wait, self._pause or wait)
-            self.decision.considered.append(replace(target.pool.considered(), reasons=survey.reasons))
+            self.decision.considered.append(replace(target.pool.considered(target.model), reasons=survey.reasons))
 
     def pause(self, now: float) -> float:
         """Return the seconds to sleep before calling `next` again, after it returned None; 0.0 if waiting doesn't help.
@@ -164,7 +164,7 @@ class AttemptPlan(Struct, eq=False):
     def _start(self, target: PlannedTarget, lease: Lease, now: float) -> Attempt:
         account, decision = lease.account, self.decision
         self._target = target
-        looked = target.pool.considered()
+        looked = target.pool.considered(target.model)
         if not decision.considered or decision.considered[-1] != looked:
             decision.considered.append(looked)
         proxy = None

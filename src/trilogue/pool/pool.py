@@ -21,7 +21,7 @@ from trilogue.pool.decision import Considered
 from trilogue.pool.health.classify import Verdict
 from trilogue.pool.health.health import Health
 from trilogue.pool.health.learned import Lessons
-from trilogue.pool.settings import ProviderSpec
+from trilogue.pool.settings import AccountLimits, ProviderSpec
 
 MOST_SKIPPED = 8
 """Accounts named in one explanation; the rest are counted."""
@@ -87,6 +87,13 @@ class Pool:
         """Return an account by name, or None."""
         return self._by_name.get(name)
 
+    def set_share(self, share: float) -> None:
+        """Change the part of every limit that this process may use."""
+        for account in self.accounts:
+            if account.spec.limits != AccountLimits():
+                account.set_share(share)
+                self.ready.make_available(account)
+
     def choose(self, now: float, request: AccountRequest, *, include_failing: bool = False) -> Lease | None:
         """Reserve the next account, or return None. `include_failing`: use a failing one if there is no other."""
         choice = self.pick(now, request, include_failing=include_failing)
@@ -131,12 +138,12 @@ class Pool:
             self.bind(request.sticky, choice.account, now)
         return self.take(choice.account, now, request, choice.how, choice.broken)
 
-    def considered(self) -> Considered:
-        """Return how many accounts there are and which are unavailable, for the record."""
+    def considered(self, model: str) -> Considered:
+        """Return how many accounts there are and which are unavailable for a model, for the record."""
         ready = self.ready
-        if not ready.unavailable and not ready.over_tokens:
+        if not ready.unavailable and not ready.over_tokens and not ready.unavailable_for:
             return self._all_available
-        unavailable, skipped = ready.skipped(MOST_SKIPPED)
+        unavailable, skipped = ready.skipped(MOST_SKIPPED, model)
         return Considered(provider=self.name, candidates=len(self.accounts), away=unavailable, skipped=skipped)
 
     def _sticky_account(

@@ -36,6 +36,8 @@ class ListedModel(Struct, frozen=True):
         return next((value for value in said if type(value) is int and value > 0), self.facts.context_window)
 
 
+OVERLOADED = 529
+"""a status that only Anthropic's clients know"""
 _CONTEXT_FIELDS = ("max_input_tokens", "context_length", "max_model_len", "context_window", "max_context_length")
 """names of the context window in lists of Anthropic, OpenRouter, vLLM, Groq and LM Studio"""
 
@@ -183,6 +185,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     def owned(self) -> str:
         """The first part of its paths, by which a wrong path is assigned to it; empty if it shares the part."""
         return self.path.split("/", 2)[1] if self.path else ""
+
+    def error_status(self, status: int) -> int:
+        """Return the status of an error as clients of this protocol know it: 529 only if they do."""
+        return 503 if status == OVERLOADED and not self.overload_status else status
 
     def url_path(self, model: str, stream: bool) -> str:
         """Return where a request for this model goes."""

@@ -159,7 +159,7 @@ def two(folder: Path, up: ScriptedUpstream) -> Iterator[Pooled]:
         until(lambda: len(list(Path(place).glob("*/*.sock"))) == 2)
         yield pool
         pool.gateway.signal(signal.SIGTERM)
-        assert pool.gateway.process.wait(10) == 0
+        assert pool.gateway.process.wait(30) == 0
         assert list(Path(place).iterdir()) == []
 
 

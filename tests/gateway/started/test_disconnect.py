@@ -45,7 +45,7 @@ def check_let_go(up: ScriptedUpstream, before: int, left: float) -> None:
     """The upstream has seen the end of its connection in time."""
     assert len(up.requests) == before + 1
     asked = up.requests[-1]
-    until(lambda: asked.closed is not None, 2)
+    until(lambda: asked.closed is not None)
     assert asked.closed is not None
     check_within(asked.closed - left, SECONDS)
     assert not asked.complete
@@ -103,7 +103,7 @@ def test_while_sending(patient: Started, up: ScriptedUpstream, client: Protocol)
         await asyncio.sleep(0.05)
 
     asyncio.run(leave(patient.url, data[:-20], ready))
-    until(lambda: patient.lines[-1].get("error") == "client_gone", 2)
+    until(lambda: patient.lines[-1].get("error") == "client_gone")
     assert len(up.requests) == before
     assert {line["level"] for line in patient.lines} == {"info"}
 
@@ -146,8 +146,8 @@ def test_a_client_that_leaves_is_logged_in_one_line(patient: Started, up: Script
     before = len(up.requests)
     data = request(Protocol.MESSAGES, "chat/slow-50-50", stream=True)
     asyncio.run(leave(patient.url, data, received(b"word1")))
-    until(lambda: up.requests[-1].closed is not None and len(up.requests) > before, 2)
-    until(lambda: patient.lines[-1].get("model") == "chat/slow-50-50", 2)
+    until(lambda: up.requests[-1].closed is not None and len(up.requests) > before)
+    until(lambda: patient.lines[-1].get("model") == "chat/slow-50-50")
     assert patient.lines[-1]["error"] == "client_gone"
     assert patient.lines[-1]["level"] == "info"
 

@@ -13,6 +13,7 @@ from tests.gateway.started.test_disconnect import PATIENT, SECONDS, leave
 from tests.gateway.wire import exchange, payload, post, reached, request
 from tests.scripted.http import Do
 from tests.scripted.server import ScriptedUpstream
+from tests.timing import check_within
 from trilogue.model import Protocol
 
 LISTS = len(Protocol)
@@ -64,10 +65,10 @@ def test_the_upstream_is_let_go(patient: Started, up: ScriptedUpstream, case: st
     lines = patient.log.count('"error":"client_gone"')
     left = asyncio.run(leave(patient.url, data, ready))
     for one in up.requests:
-        until(lambda one=one: one.closed is not None, 2)  # type: ignore[misc]
+        until(lambda one=one: one.closed is not None)  # type: ignore[misc]
         assert one.closed is not None
-        assert one.closed - left < SECONDS
-    until(lambda: patient.log.count('"error":"client_gone"') == lines + 1, 2)
+        check_within(one.closed - left, SECONDS)
+    until(lambda: patient.log.count('"error":"client_gone"') == lines + 1)
     assert '"level":"error"' not in patient.log
 
 

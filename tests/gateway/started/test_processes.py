@@ -66,10 +66,10 @@ def test_a_killed_worker_is_replaced(tmp_path: Path, up: ScriptedUpstream) -> No
             killed = gateway.children()[0]
             begun = time.monotonic()
             os.kill(killed, signal.SIGKILL)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while killed in gateway.children() or len(gateway.children()) < 2:
                     await asyncio.sleep(0.01)
-            check_within(time.monotonic() - begun, 1)
+            check_within(time.monotonic() - begun, 5)
             answers = await asyncio.gather(*running)
             return [outcome(answer, Protocol.CHAT).how for answer in answers if answer.whole]
 
@@ -87,7 +87,7 @@ def test_a_replacement_has_the_last_good_configuration(tmp_path: Path, up: Scrip
         old = gateway.children()
         for worker in old:
             os.kill(worker, signal.SIGKILL)
-        until(lambda: len(set(gateway.children()) - set(old)) == 2, 3)
+        until(lambda: len(set(gateway.children()) - set(old)) == 2)
         assert asyncio.run(_some_answer(gateway.url, request(Protocol.CHAT, "chat/text", stream=False)))
         assert gateway.log.count("worker died") == 2
 
@@ -107,7 +107,7 @@ def test_ctrl_c_in_a_terminal(tmp_path: Path, up: ScriptedUpstream) -> None:
             return outcome(await running, Protocol.CHAT).how
 
         assert asyncio.run(main()) == "complete"
-        assert gateway.process.wait(3) == 0
+        assert gateway.process.wait(30) == 0
         assert alive(children) == []
         assert "Traceback" not in gateway.log
 
@@ -118,8 +118,8 @@ def test_workers_do_not_outlive_their_supervisor(tmp_path: Path, up: ScriptedUps
         until(lambda: len(gateway.children()) == 2)
         children = gateway.children()
         gateway.signal(signal.SIGKILL)
-        gateway.process.wait(3)
-        until(lambda: alive(children) == [], 3)
+        gateway.process.wait(30)
+        until(lambda: alive(children) == [])
 
 
 def test_out_of_file_descriptors(tmp_path: Path, up: ScriptedUpstream) -> None:
@@ -151,7 +151,7 @@ def test_out_of_file_descriptors(tmp_path: Path, up: ScriptedUpstream) -> None:
         assert log.read_text().count("out of file descriptors: new connections are closed") == 1
     finally:
         process.kill()
-        process.wait(5)
+        process.wait(30)
         process.stdout.close()
 
 
@@ -187,7 +187,7 @@ def test_a_log_without_a_reader_blocks_no_request(tmp_path: Path, up: ScriptedUp
         asyncio.run(main())
     finally:
         process.terminate()
-        status = process.wait(5)
+        status = process.wait(30)
         lines = process.stderr.read().splitlines()
         process.stdout.close()
         process.stderr.close()
@@ -209,5 +209,5 @@ def test_a_log_that_cannot_be_written_blocks_no_request(tmp_path: Path, up: Scri
             assert asyncio.run(exchange(url, data)).status == 404
     finally:
         process.terminate()
-        assert process.wait(5) == 0
+        assert process.wait(30) == 0
         process.stdout.close()

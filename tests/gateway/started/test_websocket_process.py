@@ -49,7 +49,7 @@ def test_drain(tmp_path: Path, up: ScriptedUpstream, model: str, seconds: int, e
             assert busy.events()[-1]["type"] == end
             assert close_code(busy) == 1012
             assert len(up.requests) == before
-        assert gateway.process.wait(10) == 0
+        assert gateway.process.wait(30) == 0
 
 
 @pytest.mark.parametrize("upstream", UPSTREAMS)

@@ -312,7 +312,7 @@ def test_content_baggage_and_the_end(up: ScriptedUpstream, tmp_path: Path) -> No
         assert traced.ask(C, "messages/parallel-tools", headers, stream=True, messages=messages, tools=tools) == 200
         assert traced.sent("baggage") == "user=alice"
         gateway.signal(signal.SIGTERM)
-        gateway.process.wait(10)
+        gateway.process.wait(30)
         (attempt,) = traced.spans(3)["CLIENT"]
     assert attempt.resource["service.name"] == "by-name"
     found = {name: json.loads(value) for name, value in attempt.attributes.items() if name in CONTENT}

@@ -60,7 +60,7 @@ def test_what_was_acknowledged_is_there(url: str, seed: int) -> None:
     process.send_signal(signal.SIGKILL)
     printed += process.stdout.read().splitlines()
     process.stdout.close()
-    process.wait(10)
+    process.wait(30)
     acknowledged = [line.strip() for line in printed if line.strip()]
     assert acknowledged
     store = ResponseStore(database_of(url), [KEY])

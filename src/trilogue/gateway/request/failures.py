@@ -20,6 +20,7 @@ from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool.health.classify import LOOP_TEXT
 from trilogue.pool.plan import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
+from trilogue.protocols.endpoint import OVERLOADED
 from trilogue.protocols.failure.codes import FINAL_CODES
 from trilogue.protocols.failure.convert import failure_of, own_failure
 from trilogue.protocols.failure.retry import http_date, reset_delay, with_retry_after
@@ -68,8 +69,6 @@ _ABOUT_REQUEST = frozenset(
 """Failures that another provider would report as well: the upstream's words are passed on unchanged."""
 
 _SPENT = frozenset({FailureKind.QUOTA, FailureKind.BILLING})
-OVERLOADED = 529
-"""A status that only Anthropic's clients know."""
 _RETRYABLE = frozenset({408, 409, 429, 500, 502, 503, 504, OVERLOADED})
 
 
@@ -159,8 +158,7 @@ def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorRep
         headers.pop("retry-after", None)
     # The gateway's own failures name their status. For those of an upstream the codec chooses one by kind.
     status = failure.status if failure.protocol is None and failure.status else reply.status
-    if status == OVERLOADED and not codec(client).endpoint.overload_status:
-        status = 503
+    status = codec(client).endpoint.error_status(status)
     again = status in _RETRYABLE and failure.kind not in _SPENT and failure.code not in FINAL_CODES
     headers["x-should-retry"] = "true" if again else "false"
     return ErrorReply(status, reply.body, headers)

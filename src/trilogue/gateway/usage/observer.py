@@ -50,9 +50,12 @@ Facts = tuple[str, str, str, str, str, str]
 
 
 class PricedRow:
-    """A row of the ledger with the prices of its model. `up_to`: the most input tokens that have these prices."""
+    """A row of the ledger with the prices of its model.
 
-    __slots__ = ("copies", "counts", "input", "memory", "output", "prices", "row", "up_to")
+    `up_to`: the most input tokens that have these prices. `unpriced`: what a request adds to those of unknown cost.
+    """
+
+    __slots__ = ("copies", "counts", "input", "memory", "output", "prices", "row", "unpriced", "up_to")
 
     def __init__(self, row: LiveRow, prices: TokenPrices | None) -> None:
         self.row = row
@@ -62,8 +65,8 @@ class PricedRow:
         self.prices = prices
         self.input = 0 if prices is None else prices.input
         self.output = 0 if prices is None else prices.output
-        # Without prices, every request takes the slower way.
-        self.up_to = -1 if prices is None else min(prices.up_to, MOST_TOKENS)
+        self.unpriced = int(prices is None)
+        self.up_to = MOST_TOKENS if prices is None else min(prices.up_to, MOST_TOKENS)
 
 
 class UsageObserver(Observer):
@@ -119,7 +122,10 @@ class UsageObserver(Observer):
             fresh, output = usage.fresh, usage.output
             counts[FRESH] += fresh
             counts[OUTPUT] += output
-            counts[COST] += fresh * row.input + output * row.output
+            if row.unpriced:
+                counts[UNPRICED] += 1
+            else:
+                counts[COST] += fresh * row.input + output * row.output
             if usage.reasoning:
                 counts[REASONING] += usage.reasoning
         try:

@@ -104,6 +104,8 @@ class ReadyAccounts:
         """changes whenever an account may have become available or unavailable"""
         self.unavailable: dict[int, Skipped] = {}
         """accounts by index; written when it happens, so that explaining a choice costs nothing"""
+        self.unavailable_for: dict[str, dict[int, Skipped]] = {}
+        """accounts that cool down for one model, by model; available to others"""
         self.over_tokens: dict[int, Skipped] = {}
         """accounts with too few tokens left this minute for the latest request; available to smaller ones"""
         self._queue = AccountQueue(accounts)
@@ -140,11 +142,17 @@ class ReadyAccounts:
         self._queue.add(account)
         for queue in self._by_model.values():
             queue.add(account)
+        for noted in self.unavailable_for.values():
+            noted.pop(account.index, None)
 
     def cool_down(self, account: Account, until: float, why: str, *, failing: bool = False, model: str = "") -> None:
-        """Note that an account is unavailable until then, or used last if it is failing."""
+        """Note that an account is unavailable until then, or used last if it is failing.
+
+        `model`: it is unavailable for this one only, which must have a queue.
+        """
         self.version += 1
-        self.unavailable[account.index] = Skipped(account.name, why, until, model)
+        noted = self.unavailable_for[model] if model else self.unavailable
+        noted[account.index] = Skipped(account.name, why, until, model)
         self.check_at(until, account)
         if failing:
             self._failing.add(account)
@@ -154,8 +162,10 @@ class ReadyAccounts:
         if model in self._by_model:
             return
         if len(self._by_model) >= MAX_MODEL_QUEUES:
-            del self._by_model[next(iter(self._by_model))]
+            oldest = next(iter(self._by_model))
+            del self._by_model[oldest], self.unavailable_for[oldest]
         self._by_model[model] = AccountQueue(self.accounts)
+        self.unavailable_for[model] = {}
 
     def rebuild(self) -> None:
         """Order all accounts anew, because ranks have fallen."""
@@ -192,6 +202,9 @@ class ReadyAccounts:
         if not why:
             return Fit.USE
         if why == "model" and request.model in self._by_model:
+            cooldown = account.model_cooldowns[request.model]
+            noted = self.unavailable_for[request.model]
+            noted[account.index] = Skipped(account.name, cooldown.why, cooldown.until, request.model)
             return Fit.REMOVE
         if why == "tokens_per_minute" and account.tokens is not None:
             ready_at = account.tokens.ready_at(now, request.tokens)
@@ -215,7 +228,9 @@ class ReadyAccounts:
         if account.index not in self.unavailable:
             self.unavailable[account.index] = Skipped(account.name, why, until)
 
-    def skipped(self, most: int) -> tuple[int, tuple[Skipped, ...]]:
-        """Return how many accounts could not be used, and the reasons of at most this many of them."""
-        found = {**self.over_tokens, **self.unavailable} if self.over_tokens else self.unavailable
+    def skipped(self, most: int, model: str) -> tuple[int, tuple[Skipped, ...]]:
+        """Return how many accounts could not be used for a model, and the reasons of at most this many of them."""
+        found, of_model = self.unavailable, self.unavailable_for.get(model)
+        if self.over_tokens or of_model:
+            found = {**self.over_tokens, **(of_model or {}), **found}
         return len(found), tuple(islice(found.values(), most))
