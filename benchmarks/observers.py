@@ -44,6 +44,7 @@ OBSERVERS = (
     Observed("none, again", OFF),
     Observed("metrics", NO_USAGE),
     Observed("metrics and usage", "", limit=1.03),
+    Observed("metrics and usage, no recent requests", "admin: {keep_requests: 0}\n", limit=1.03),
     Observed("traces, one of ten", f"{OFF}tracing: {{enabled: true, endpoint: '{RECEIVER}', sample_ratio: 0.1}}\n"),
     Observed("traces, all", f"{OFF}tracing: {{enabled: true, endpoint: '{RECEIVER}'}}\n"),
     Observed("captures, one of ten", f"{OFF}capture: {{sample: 0.1}}\n"),

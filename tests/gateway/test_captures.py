@@ -81,6 +81,12 @@ def test_requests_of_all_pairs_replay_without_differences(pool: Pooled) -> None:
     assert folder_of(pool).stat().st_mode & 0o777 == 0o700
 
 
+def forget(pool: Pooled) -> None:
+    """From now on, accounts are as before, and the model's name says how the upstream responds."""
+    pool.renew()
+    pool.up.by_key.clear()
+
+
 @pytest.mark.parametrize("scenario", ["error-400", "error-403-cost", "error-500", "error-529"])
 def test_errors_replay_without_differences(pool: Pooled, scenario: str) -> None:
     """What the upstream said, as the client of each protocol is told; a change of the words is found."""
@@ -95,14 +101,14 @@ def test_errors_replay_without_differences(pool: Pooled, scenario: str) -> None:
             capture.outbound.pieces = [(0.0, answer.body.replace(b'message":"', b'message":"Oh: '))]
             paths = {one.path for one in replay(capture).differences}
             assert {"status", "failure.message"} <= paths
-    pool.renew()
+    forget(pool)
 
 
 def test_an_error_about_accounts_is_not_replayed(pool: Pooled) -> None:
     """The upstream refused the keys. The client was told that no account is left, which depends on the accounts."""
     pool.renew(a="error-401", b="error-401")
     answer = pool.ask(C, "messages/some-model")
-    pool.renew()
+    forget(pool)
     told = replay(captured(pool, answer.headers["x-request-id"])).steps[-1]
     assert "accounts of the gateway" in told.skipped
 

@@ -64,7 +64,7 @@ def state(context: click.Context, path: str | None, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     config, file = _config(path)
-    store = open_store(config, file)
+    store = _opened(config, file)
     found = store.owners.statistics() if store is not None else ()
     if as_json:
         for line in found:
@@ -80,7 +80,7 @@ def state(context: click.Context, path: str | None, as_json: bool) -> None:
 @click.pass_obj
 def prune(path: str | None) -> None:
     """Delete what has expired, and the oldest of what is over the limits. The gateway does this by itself too."""
-    store = open_store(*_config(path))
+    store = _opened(*_config(path))
     click.echo(f"{_entries(_repeated(store.owners.prune_some) if store is not None else 0)} deleted")
 
 
@@ -162,9 +162,17 @@ def _config(path: str | None) -> tuple[Config, Path | None]:
         raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
 
 
+def _opened(config: Config, file: Path | None) -> ResponseStore | None:
+    """Return the store, which is closed when the command ends; None if there is none yet."""
+    store = open_store(config, file)
+    if store is not None:
+        click.get_current_context().call_on_close(store.close)
+    return store
+
+
 def _owned(path: str | None, name: str) -> tuple[ResponseStore, list[OwnerStatistics]]:
     """Return the store and what is kept for a key: under its name, or the name with its digest. Raises UsageError."""
-    store = open_store(*_config(path))
+    store = _opened(*_config(path))
     found = store.owners.statistics() if store is not None else ()
     owners = [line for line in found if name in (name_of(line.owner), line.owner)]
     if store is None or not owners:

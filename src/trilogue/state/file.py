@@ -52,8 +52,8 @@ _READ = "SELECT kind, id, data, at FROM note "
 _DELETE = "DELETE FROM note WHERE kind = ? AND id = ?"
 _TOO_OLD = "DELETE FROM note WHERE kind = ? AND at < ?"
 _TOO_MANY = (
-    "DELETE FROM note WHERE kind = ?1 AND rev < COALESCE((SELECT MIN(rev) FROM "
-    "(SELECT rev FROM note WHERE kind = ?1 ORDER BY rev DESC LIMIT ?2)), ?3)"
+    "DELETE FROM note WHERE kind = ? AND rev < COALESCE((SELECT MIN(rev) FROM "
+    "(SELECT rev FROM note WHERE kind = ? ORDER BY rev DESC LIMIT ?)), ?)"
 )
 _WRONG_TYPES = (
     "SELECT COUNT(*) FROM note WHERE typeof(id) <> 'text' OR typeof(data) NOT IN ('blob', 'text') "
@@ -293,7 +293,7 @@ class FileSession(Session):
             if limits.seconds is not None:
                 self.execute(_TOO_OLD, (kind, now - limits.seconds))
             if limits.records is not None:
-                self.execute(_TOO_MANY, (kind, limits.records, LAST_REVISION + 1))
+                self.execute(_TOO_MANY, (kind, kind, limits.records, LAST_REVISION + 1))
 
     def set_timeout(self, seconds: float) -> None:
         """Wait at most this long for other writers from now on; then raise StoreBusy."""

@@ -108,3 +108,4 @@ def test_many_start_at_once(opened: NewDatabase) -> None:
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(begin, range(6)))
+    opened().connect().close()
