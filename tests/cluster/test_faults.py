@@ -74,7 +74,7 @@ def test_an_emptied_server_is_filled_again(own_server: Server, tmp_path: Path) -
         wait(lambda: own_server.client.hlen(server.key("records", "Cooled")) == 1, a, b)
         # The counts of a node that has left are not lost either: balances depend on them.
         wait(lambda: own_server.client.hexists(server.key("nodes"), c.member.node.id), a, b)
-        assert a.total("one") == b.total("one") == Tally("up", "one", 9, 1, 4.0)
+        wait(lambda: a.total("one") == b.total("one") == Tally("up", "one", 9, 1, 4.0), a, b)
         assert a.status.reconnects == 0
         b.cool("two", MINUTE)
         wait(lambda: "two" in a.cooling(), a, b)

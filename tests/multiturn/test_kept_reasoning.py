@@ -6,10 +6,12 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.gateway.process import until
 from tests.multiturn.agents import Agent, ChatAgent, MessagesAgent
 from tests.multiturn.gateways import MODELS, NO_STATE, OTHER_KEY, OTHER_MODELS, STATE_FOLDER, Gateway, gateway, settings
 from tests.multiturn.strict import StrictUpstream
@@ -43,6 +45,10 @@ def rows(gw: Gateway) -> int:
     with closing(sqlite3.connect(file)) as database:
         (count,) = database.execute("SELECT count(*) FROM trl_reasoning").fetchone()
     return int(count)
+
+
+def _has_rows(gw: Gateway, number: int) -> bool:
+    return rows(gw) == number
 
 
 @pytest.fixture
@@ -153,7 +159,7 @@ def test_clients_that_send_it_back_cost_no_writes(tmp_path: Path, up: StrictUpst
         ]
         for number, agent in enumerate(agents, 1):
             agent.work("loop 4")
-            assert rows(running) == number
+            until(partial(_has_rows, running, number))
 
 
 def test_another_key_gets_nothing(tmp_path: Path, up: StrictUpstream) -> None:
