@@ -12,7 +12,8 @@ NEEDS := 'import sys; sys.version_info >= (3, 11) or sys.exit("Trilogue needs Py
 	+ sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint style types tests docs bench bench-quick bench-docs bench-core bench-state lock clean
+.PHONY: help setup run test test-cluster nginx lint style types tests docs bench bench-quick bench-docs bench-core \
+	bench-state bench-cluster lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +43,16 @@ run: $(RUN_STAMP) ## Start the gateway and print how to connect; make run PORT=8
 
 test: style ## Lint, check the types and run the tests
 	@$(MAKE) --no-print-directory -j 2 types tests
+
+test-cluster: $(STAMP) nginx ## Test several gateways with real engines behind nginx, also what takes minutes
+	$(BIN)/python -m pytest -m "long or not long" tests/cluster tests/machines tests/state
+	$(BIN)/python -m tests.machines.soak --minutes 1 --nodes 3
+
+# Debian installs it into a folder that is only on root's PATH. Without it, tests that need it are skipped and say so.
+nginx:
+	@PATH=$$PATH:/usr/sbin command -v nginx >/dev/null || { [ "$$(id -u)" = 0 ] \
+		&& apt-get install -y -qq --no-install-recommends nginx-light >/dev/null 2>&1; } \
+		|| echo "nginx is not installed (Debian: apt install nginx-light)"
 
 lint: style types ## Check style, format and types
 
@@ -87,6 +98,13 @@ bench-core: $(STAMP) ## Measure the core: decode, encode and translate
 bench-state: $(STAMP) ## Measure the store of responses, and what storing costs a request
 	$(BIN)/python -m benchmarks.state
 	$(BIN)/python -m benchmarks.stored
+
+bench-cluster: $(STAMP) nginx ## Measure several gateways: cost, agreement, recovery, ten minutes of killing (20 minutes)
+	$(BIN)/python -m benchmarks.cluster
+	$(BIN)/python -m tests.cluster.report
+	$(BIN)/python -m tests.machines.revoking
+	$(BIN)/python -m tests.machines.recovery
+	$(BIN)/python -m tests.machines.soak --minutes 10 --nodes 4
 
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links

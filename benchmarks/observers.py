@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 
 from benchmarks.gateways import NotStarted, Pair, trilogue
@@ -35,6 +36,7 @@ class Observed:
     settings: str
     limit: float | None = None
     """the most that a request or an event may cost, relative to a gateway without observers"""
+    pair: Pair = PAIR
 
 
 OBSERVERS = (
@@ -76,36 +78,37 @@ class Overhead:
 
 def steps(bench: Bench, into: list[Overhead], notes: list[str]) -> Iterator[Step]:
     """Yield the steps that start all gateways, measure them, and end them."""
-    subjects: list[tuple[Overhead, Subject]] = []
-    yield Step("starting gateways with different observers", 2.0 * len(OBSERVERS), _start(bench, subjects, into, notes))
+    subjects: Subjects = []
+    begin = partial(start, bench, OBSERVERS, subjects, into, notes)
+    yield Step("starting gateways with different observers", 2.0 * len(OBSERVERS), begin)
     for kind, rounds, window, measure in (
         ("plain", PLAIN_ROUNDS, PLAIN, _plain),
-        ("streams", STREAM_ROUNDS, STREAM, _stream),
+        ("streams", STREAM_ROUNDS, STREAM, measure_stream),
     ):
         for number in range(1, rounds + 1):
             seconds = window.whole * len(OBSERVERS)
             yield Step(f"{kind}, round {number} of {rounds}", seconds, _round(bench, subjects, window, measure))
-    yield Step("ending them", 1.0, lambda: _end(bench, [subject for _, subject in subjects]))
+    yield Step("ending them", 1.0, lambda: end(bench, subjects))
 
 
-def _start(
-    bench: Bench, subjects: list[tuple[Overhead, Subject]], into: list[Overhead], notes: list[str]
-) -> Callable[[], None]:
-    def action() -> None:
-        address = f"http://127.0.0.1:{_receiver(bench)}"
-        for number, observed in enumerate(OBSERVERS):
-            gateway = trilogue(bench.python, settings=observed.settings.replace(RECEIVER, address))
-            try:
-                running, _ = bench.start(gateway, f"observers-{number}")
-                subject = bench.subject(gateway, PAIR, running)
-                probe(subject)
-            except (NotStarted, OSError) as problem:
-                notes.append(f"The gateway with observers: {observed.name} was left out: {problem}")
-            else:
-                into.append(Overhead(observed.name, observed.limit))
-                subjects.append((into[-1], subject))
+Subjects = list[tuple[Overhead, Subject]]
+"""gateways that run, and where what they cost is noted"""
 
-    return action
+
+def start(bench: Bench, chosen: Sequence[Observed], subjects: Subjects, into: list[Overhead], notes: list[str]) -> None:
+    """Start gateways with these settings."""
+    address = f"http://127.0.0.1:{_receiver(bench)}"
+    for number, observed in enumerate(chosen):
+        gateway = trilogue(bench.python, settings=observed.settings.replace(RECEIVER, address))
+        try:
+            running, _ = bench.start(gateway, f"observers-{number}")
+            subject = bench.subject(gateway, observed.pair, running)
+            probe(subject)
+        except (NotStarted, OSError) as problem:
+            notes.append(f"The gateway with observers: {observed.name} was left out: {problem}")
+        else:
+            into.append(Overhead(observed.name, observed.limit))
+            subjects.append((into[-1], subject))
 
 
 def _receiver(bench: Bench) -> int:
@@ -132,7 +135,8 @@ def _plain(bench: Bench, overhead: Overhead, subject: Subject, window: Window) -
     overhead.plain_us.append(taken.gateway_us / taken.good if taken is not None and taken.good else None)
 
 
-def _stream(bench: Bench, overhead: Overhead, subject: Subject, window: Window) -> None:
+def measure_stream(bench: Bench, overhead: Overhead, subject: Subject, window: Window) -> None:
+    """Measure streams through one gateway, and note what an event costs."""
     taken = _taken(lambda: stream(bench, subject, window))
     overhead.event_us.append(taken.gateway_us / taken.events if taken is not None and taken.events else None)
 
@@ -145,6 +149,7 @@ def _taken(measure: Callable[[], Slice]) -> Slice | None:
         return None
 
 
-def _end(bench: Bench, subjects: Sequence[Subject]) -> None:
-    for subject in subjects:
+def end(bench: Bench, subjects: Subjects) -> None:
+    """End gateways."""
+    for _, subject in subjects:
         bench.processes.stop(subject.running.process)

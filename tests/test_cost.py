@@ -74,15 +74,15 @@ PER_STREAM: dict[tuple[Protocol, Protocol], float] = {
 }
 """calls of decoder and encoder for a stream without its ordinary events: its beginning and its end"""
 PER_PLAIN_REQUEST: dict[tuple[Protocol, Protocol], float] = {
-    (C, C): 194,
-    (C, M): 290,
-    (C, R): 293,
-    (M, C): 289,
-    (M, M): 198,
-    (M, R): 304,
-    (R, C): 316,
-    (R, M): 326,
-    (R, R): 203,
+    (C, C): 217,
+    (C, M): 346,
+    (C, R): 339,
+    (M, C): 346,
+    (M, M): 224,
+    (M, R): 362,
+    (R, C): 372,
+    (R, M): 390,
+    (R, R): 234,
 }
 """calls by client and upstream protocol, from the bytes of the request to those of the response, without the sockets"""
 

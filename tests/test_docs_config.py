@@ -16,8 +16,14 @@ BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 VARIABLE = re.compile(r"\benv:(\w+)")
 STORED = re.compile(r"\bstore:(\w+)")
 KEYS = [preset.variable for preset in PRESETS.values() if not preset.port]
-VALUE = "http://127.0.0.1:9"
-"""a value that works as a secret and as the address of a proxy"""
+VALUE = "http://127.0.0.1:{}"
+"""values that work as secrets, each another one, and as addresses of a proxy"""
+VALUES = {
+    "TRILOGUE_REDIS": "rediss://user:password@127.0.0.1:9/0",
+    "TRILOGUE_POSTGRESQL": "postgresql://user:password@127.0.0.1:9/name",
+    "TRILOGUE_SEAL_KEY": 32 * "x",
+}
+"""variables that need a value of another form"""
 WHOLE = re.compile(r"^providers:", re.MULTILINE)
 """a block without providers is only part of a configuration and is not checked"""
 
@@ -28,12 +34,18 @@ BLOCKS = [
     if WHOLE.search(text)
 ]
 
+SAVED = re.compile(r"Save this as `(\w+\.py)`:\n\n```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+"""Python files that a page has its readers write, which a configuration on it may name"""
+
 
 @pytest.mark.parametrize(("page", "number", "text"), BLOCKS, ids=[f"{page}-{number}" for page, number, _ in BLOCKS])
 def test_configuration_is_right(page: str, number: int, text: str, tmp_path: Path) -> None:
     """A block is valid and can be served once its variables are set and its keys are stored."""
+    for name, code in SAVED.findall((ROOT / page).read_text("utf-8")):
+        (tmp_path / name).write_text(code)
     text = STORED.sub(r"env:\1", text)
-    environ = dict.fromkeys([*VARIABLE.findall(text), *filter(None, KEYS)], VALUE)
+    names = [*VARIABLE.findall(text), *filter(None, KEYS)]
+    environ = {name: VALUE.format(9 + number) for number, name in enumerate(names)} | VALUES
     config = parse(text.encode(), environ, tmp_path)
     assert config.providers
     assert exposure_problem(config) is None

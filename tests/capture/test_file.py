@@ -19,6 +19,7 @@ from trilogue.capture import (
     is_capture,
     read_capture,
 )
+from trilogue.policies import Record
 
 PHASES = ["inbound_request", "provider_request", "upstream_response", "outbound_response"]
 
@@ -31,7 +32,7 @@ def test_four_phases_in_order_of_time() -> None:
     found = lines(streamed().file())
     assert found[0] | {"started": 0} == {
         "format": "trilogue-capture",
-        "version": VERSION,
+        "version": 1,
         "request_id": REQUEST_ID,
         "started": 0,
         "redacted": False,
@@ -123,7 +124,7 @@ def test_a_file_without_its_end_is_read_as_far_as_it_goes() -> None:
         (b"", "not a capture file"),
         (b"hello\n", "not a capture file"),
         (b'{"model": "m"}\n', "not a capture file"),
-        (b'{"format": "trilogue-capture", "version": 99}\n', "version 99, and this Trilogue reads versions up to 1"),
+        (b'{"format": "trilogue-capture", "version": 99}\n', "version 99, and this Trilogue reads versions up to 2"),
         (b'{"format": "trilogue-capture", "version": "x"}\n', "line 1: version"),
     ],
 )
@@ -152,7 +153,7 @@ def test_a_damaged_line_is_named(line: bytes, message: str) -> None:
 def test_fields_and_phases_of_later_versions_are_ignored() -> None:
     head = b'{"format": "trilogue-capture", "version": 1, "colour": "blue"}\n'
     more = (
-        b'{"phase": "policy", "at": 1}\n{"phase": "inbound_request", "at": 1, "text": "{}", "mood": 1}\n{"end": true}\n'
+        b'{"phase": "mood", "at": 1}\n{"phase": "inbound_request", "at": 1, "text": "{}", "mood": 1}\n{"end": true}\n'
     )
     capture = read_capture(head + more)
     assert capture.inbound is not None
@@ -164,3 +165,20 @@ def test_a_plain_response() -> None:
     capture = plain().capture()
     assert capture.attempts[0].response.body == BODY
     assert json.loads(capture.outbound.body)["type"] == "message"
+
+
+def test_decisions_of_policies_have_lines_of_their_own() -> None:
+    """In a file of version 2. A file without them stays one that older versions read."""
+    writer = CaptureWriter(CaptureHead(version=VERSION, started=STARTED))
+    decided = Record(
+        policy="guard", stage="block", verdict="drop", reason="a rule", block=2, kind="ToolCall", seconds=0.5
+    )
+    writer.policy(STARTED + 1.5, decided)
+    writer.finished(STARTED + 2)
+    data = writer.take()
+    assert lines(data)[0]["version"] == VERSION == 2
+    [found] = read_capture(data).policies
+    assert (found.at, found.policy, found.verdict, found.reason) == (1.5, "guard", "drop", "a rule")
+    assert (found.stage, found.block, found.kind, found.seconds) == ("block", 2, "ToolCall", 0.5)
+    with pytest.raises(CaptureError, match="line 2: Object missing required field `verdict`"):
+        read_capture(data.replace(b'"verdict":"drop",', b""))

@@ -15,7 +15,7 @@ from tests.capture.samples import BODY, REQUEST, STREAM, TARGET, plain, streamed
 from tests.corpus import load
 from tests.each import each
 from trilogue import Protocol, Target
-from trilogue.capture import Capture, CaptureError, Change, read_capture, replay
+from trilogue.capture import Capture, CaptureError, Change, PolicyLine, read_capture, replay
 from trilogue.compare import Difference
 from trilogue.model import Opaque, OpaqueKind
 from trilogue.profiles import Profile
@@ -209,6 +209,11 @@ def test_a_response_that_policies_have_changed_is_not_compared() -> None:
     capture.record = {"policies": [{"stage": "request", "verdict": "rewrite"}, {"stage": "block", "verdict": "pass"}]}
     assert [step.skipped for step in replay(capture).steps] == ["", ""]
     capture.record["policies"].append({"stage": "block", "verdict": "drop"})
+    assert replay(capture).steps[1].skipped == "policies have changed the response"
+    capture.record, line = None, PolicyLine(phase="policy", at=1.0, policy="p", stage="block", verdict="pass")
+    capture.policies = [line]
+    assert [step.skipped for step in replay(capture).steps] == ["", ""]
+    capture.policies.append(replace(line, verdict="replace"))
     assert replay(capture).steps[1].skipped == "policies have changed the response"
 
 

@@ -55,9 +55,9 @@ class Console:
         found = self.page.evaluate(RUN_AXE, [*rules])
         return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
 
-    def sign_in(self) -> None:
+    def sign_in(self, key: str = ADMIN_KEY) -> None:
         self.page.goto(self.url)
-        self.page.get_by_label("Admin key").fill(ADMIN_KEY)
+        self.page.get_by_label("Admin key").fill(key)
         self.page.get_by_role("button", name="Sign in").click()
         self.page.get_by_role("navigation").wait_for()
 

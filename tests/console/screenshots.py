@@ -46,6 +46,10 @@ providers:
     accounts: [{account("prod")}]
 routes:
   - {{match: claude-sonnet-4-6, targets: [{{provider: deepseek, model: deepseek-chat}}, {{provider: anthropic}}]}}
+policies:
+  no-secrets: redact
+  no-shell: {{use: tools, rules: [{{tools: [Bash], deny: [Paris], reason: the command leaves the project}}]}}
+model_policies: {{openai/gpt-5.2: [no-secrets, no-shell]}}
 """
 TOOL = {"name": "read_file", "description": "Reads a file.", "input_schema": {"type": "object", "properties": {}}}
 AGENT = {
@@ -71,11 +75,23 @@ TRAFFIC: list[tuple[str, dict[str, Any]]] = [
     ("/v1/messages", AGENT | {"model": "claude-opus-4-8", "stream": True}),
     ("/v1/messages", AGENT | {"stream": True}),
 ]
+JUDGED = AGENT | {
+    "model": "openai/gpt-5.2",
+    "stream": True,
+    "messages": [{"role": "user", "content": "Tidy up, and tell jane@example.org."}],
+    "tools": [TOOL | {"name": "Bash"}, TOOL],
+}
 USERS = [
     ("laptop", "claude-opus-4-8", "claude-opus-4-8", "anthropic", "team-a", (9000, 600), (5, 0.5, 25)),
     ("ci", "claude-sonnet-4-6", "deepseek-chat", "deepseek", "main", (11000, 450), (0.28, 0.028, 0.42)),
     ("team", "gpt-5.2", "gpt-5.2", "openai", "prod", (5000, 700), (1.75, 0.175, 14)),
 ]
+
+KEYS: dict[str, dict[str, object]] = {
+    "trainee": {"owner": "team-a", "expires": "30d"},
+    "notebook": {"owner": "team-a", "limits": {"requests_per_minute": 60}},
+    "ci": {"owner": "platform", "models": ["claude-*"], "limits": {"tokens_per_day": 5_000_000}, "expires": "90d"},
+}
 
 
 def month(now: float) -> list[tuple[int, RowName, Counts]]:
@@ -117,6 +133,12 @@ def busy_gateway(folder: Path) -> Iterator[Pooled]:
             for _ in range(2):
                 for path, request in TRAFFIC:
                     client.post(path, json=request)
+        for name, options in KEYS.items():
+            pool.admin.post("/keys", json={"name": name, **options})
+        pool.admin.put("/keys/ci", json={"budget": {"month": 50}})
+        pool.admin.post("/keys/notebook/rotate")
+        pool.admin.post("/keys/trainee/revoke")
+        pool.admin.post("/accounts/anthropic/team-b/reset")
         yield pool
 
 
@@ -135,13 +157,19 @@ def take(pool: Pooled, folder: Path) -> None:
         with console(browser, url, width=WIDTH) as tab:
             tab.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
             tab.sign_in()
-            for view in ("requests", "usage", "accounts"):
+            for view in ("requests", "usage", "accounts", "keys", "audit"):
                 tab.open(view)
                 save(tab, folder / f"console-{view}.webp")
             tab.open("requests/last")
             tab.page.get_by_role("heading", name="Phases").scroll_into_view_if_needed()
             tab.page.evaluate("document.getElementById('phases-title').scrollIntoView(); scrollBy(0, -60)")
             save(tab, folder / "console-phases.webp")
+            pool.up.by_key[secret("prod")] = "parallel-tools"
+            httpx2.post(f"{pool.gateway.url}/v1/messages", headers={"x-api-key": CLIENT_KEY}, json=JUDGED)
+            tab.open("requests")
+            tab.open("requests/last")
+            tab.page.get_by_role("heading", name="Policies").wait_for()
+            save(tab, folder / "console-policies.webp")
         with console(browser, url, width=WIDTH, dark=True) as tab:
             tab.page.set_viewport_size({"width": WIDTH, "height": HEIGHT + 200})
             tab.sign_in()

@@ -16,7 +16,18 @@ from tests.scripted import thread
 
 pytestmark = pytest.mark.skipif(chromium_path() is None, reason=NO_CHROMIUM)
 
-VIEWS = ("requests", "requests/last", "accounts", "captures", "usage", "performance", "routes")
+VIEWS = (
+    "requests",
+    "requests/last",
+    "accounts",
+    "approvals",
+    "captures",
+    "usage",
+    "performance",
+    "routes",
+    "keys",
+    "audit",
+)
 PHONE = 390
 TRAFFIC = 3
 ROUTES = 'routes: [{match: "claude-*", targets: [{provider: chat, model: some-model}, {provider: messages}]}]\n'

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 
-from trilogue.model import Block, Request, Text
-from trilogue.policies import PASS, Context, Drop, Policy, StopWith, call_of
+from msgspec.structs import replace
+
+from trilogue.model import Block, Request, Role, Text, Turn
+from trilogue.policies import PASS, Ask, Context, Drop, Policy, Rewrite, StopWith, call_of
+from trilogue.policies.shipped.judge import JudgeQuestion
 
 
 class Slow(Policy):
@@ -87,3 +90,25 @@ class NoWeather(Policy):
         texts = [block.text for turn in request.turns for block in turn.blocks if isinstance(block, Text)]
         text = " ".join(texts)
         return StopWith("No weather here.", reason="weather") if "weather" in text else PASS
+
+
+class Curious(Policy):
+    """Wants to see the requests of other policies too, asks about them, and is let down."""
+
+    internal = True
+
+    def on_request(self, request: Request, context: Context) -> object:
+        if not context.internal:
+            return PASS
+        question = JudgeQuestion(model="chat/score-0", prompt="And this one?", max_tokens=1)
+        return Ask(question, lambda _: PASS)
+
+
+class Mentioning(Policy):
+    """Also applies to requests of other policies: adds a word to their prompts."""
+
+    internal = True
+
+    def on_request(self, request: Request, context: Context) -> object:
+        turns = (*request.turns, Turn(role=Role.USER, blocks=(Text(text=f"internal: {context.internal}"),)))
+        return Rewrite(replace(request, turns=turns))

@@ -34,6 +34,8 @@ LOST = [Loss("param.dropped", "top_k")]
 class Link:
     """The client's connection: keeps what is written."""
 
+    peer = ""
+
     def __init__(self) -> None:
         self.keep_alive = True
         self.paused = False

@@ -10,11 +10,18 @@ import pytest
 
 from tests.gateway.pooling import ADMIN_KEY, Pooled, accepting, config, pooled, ranked
 from tests.scripted import thread
-from trilogue.config import AdminSettings, Secret
+from trilogue.config import AdminSettings
 from trilogue.console import console_files
 from trilogue.gateway.admin.console_pages import WRONG_KEYS_PER_MINUTE
 from trilogue.gateway.admin.interface import AdminError
-from trilogue.gateway.admin.sessions import SESSION_SECONDS, check_browser, is_valid, token_of
+from trilogue.gateway.admin.sessions import (
+    LONGEST_SECONDS,
+    SESSION_SECONDS,
+    Session,
+    check_browser,
+    session_of,
+    token_of,
+)
 from trilogue.serving import HttpRequest
 from trilogue.serving.request import Head
 
@@ -67,7 +74,7 @@ def test_files_have_no_inline_code_and_load_nothing_from_elsewhere() -> None:
 
 
 def test_a_session_takes_the_place_of_the_key_in_every_worker(browser: httpx2.Client) -> None:
-    assert browser.get("/console/session").json() == {"signed_in": False}
+    assert browser.get("/console/session").json() == {"signed_in": False, "sign_on": False, "problem": None}
     assert browser.get("/accounts").status_code == 401
     cookie = sign_in(browser).headers["set-cookie"]
     assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/", f"Max-Age={SESSION_SECONDS}"))
@@ -127,23 +134,31 @@ def test_wrong_keys_are_refused_and_limited(gateway: Pooled, browser: httpx2.Cli
 
 
 def test_tokens_end_and_belong_to_the_key() -> None:
-    now, key = 1_000_000.0, Secret("admin-key-canary-1")
-    token = token_of(key, int(now) + 60)
-    assert is_valid(key, token, now)
-    assert not is_valid(key, token, now + 61)
-    assert not is_valid(Secret("admin-key-canary-2"), token, now)
-    assert not is_valid(key, token_of(key, int(now) + SESSION_SECONDS + 1), now)
+    now, key = 1_000_000.0, b"admin-key-canary-1"
+
+    def found(token: str, secret: bytes = key, at: float = now) -> Session | None:
+        return session_of(token, lambda session: [secret], at)
+
+    session = Session("key", "on-call", int(now) + 60, ("ops",))
+    token = token_of(session, key)
+    assert found(token) == session
+    assert found(token, at=now + 61) is None
+    assert found(token, b"admin-key-canary-2") is None
+    assert session_of(token, lambda session: [], now) is None
+    assert found(token_of(Session("key", "on-call", int(now) + LONGEST_SECONDS + 1), key)) is None
+    other = token_of(Session("key", "admin", int(now) + 60), b"another")
     for bad in (
         "",
         ".",
         "x.y",
         token + "0",
-        f"{int(now) + 61}.{token.partition('.')[2]}",
-        "1" * 99,
+        f"{other.partition('.')[0]}.{token.partition('.')[2]}",
+        f"{token.partition('.')[0]}=.{token.partition('.')[2]}",
+        "A" * 10_000,
         "\u0661.a",
-        "1.\udcff",
+        "MQ.\udcff",
     ):
-        assert not is_valid(key, bad, now)
+        assert found(bad) is None
 
 
 PROXIED = AdminSettings(public_url="https://Ops.example/trilogue")

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.process import QUICK, Started, started, until
-from tests.gateway.wire import address, exchange, request
+from tests.gateway.running import CONFIG
+from tests.gateway.wire import CASES, address, exchange, post, request
 from tests.scripted import thread
+from tests.scripted.ask import PATHS, body
 from tests.scripted.http import Do, Step, chunk, head, stream_head
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
@@ -112,3 +114,31 @@ def test_nothing_outlives_its_request(stream: bool, tmp_path: Path) -> None:
         found = re.search(r"garbage (\{.*\})", gateway.log)
         assert found is not None
         assert OURS.isdisjoint(json.loads(found[1])), found[1]
+
+
+JUDGED = (
+    CONFIG
+    + """
+admin: {enabled: false}
+server: {policies: [allowing, asking]}
+policies:
+  allowing: {use: tools, deny: [never]}
+  asking: {use: judge, model: messages/score-0.1, cache: 0}
+"""
+)
+
+
+def test_nothing_outlives_a_judged_request(tmp_path: Path) -> None:
+    """Passed through or translated, streamed or not. The judge's own requests are gone too."""
+    with thread.running() as up, started(tmp_path, JUDGED, up.url, patch=WATCHED) as gateway:
+        for client, upstream, stream in CASES * TIMES:
+            data = json.dumps(body(client, f"{upstream.short}/tools", stream=stream)).encode()
+            answer = asyncio.run(exchange(gateway.url, post(PATHS[client], data, {"connection": "close"})))
+            assert b"get_weather" in answer.body
+        gateway.signal(signal.SIGTERM)
+        until(lambda: "garbage" in gateway.log, 10)
+        found = re.search(r"garbage (\{.*\})", gateway.log)
+        assert found is not None
+        assert (OURS | {"PolicyRun", "JudgedPassThrough", "StreamTranslator"}).isdisjoint(json.loads(found[1])), found[
+            1
+        ]

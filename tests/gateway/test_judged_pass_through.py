@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -10,77 +9,18 @@ import pytest
 from tests.corpus.load import load, streams
 from tests.each import each
 from tests.judges import sdk
-from tests.mapping.streams import draw, draw_habits, write
-from tests.policies.pairs import Answerer, call, chunks, collected, said, stream_of
-from tests.policies.test_canary import CANARY, AskAboutEverything, shows
+from tests.policies.pairs import chunks, collected, stream_of
+from tests.policies.passing import Passed, broken, plain
+from tests.policies.servers import generated
 from tests.policies.test_generated import ByContent, Everything, Nothing, Vowels
 from tests.policies.test_shipped_pairs import ASK, CASES, decisions, expected, refusing, summary, usual
 from tests.recordings import NO_CASES
-from trilogue.gateway.response.judged_pass_through import JudgedPassThrough
 from trilogue.gateway.response.pass_through import PassThrough
-from trilogue.lint import lint_stream
-from trilogue.model import Opaque, OpaqueKind, Protocol, Request, Response
-from trilogue.policies import Policy, PolicyRun, judge_request, judge_response
-from trilogue.policies.driving import no_answers, settle
+from trilogue.model import Protocol
+from trilogue.policies import Policy, PolicyRun, judge_response
 from trilogue.protocols.stream.reply import Reply
 
 SEEDS = 12
-UNSIGNED = Opaque(kind=OpaqueKind.NONE, value="trl2.test")
-
-
-class Passed:
-    """A stream that has gone through the policies and stayed in its protocol."""
-
-    def __init__(
-        self,
-        protocol: Protocol,
-        pieces: Iterable[bytes],
-        policies: Iterable[Policy],
-        *,
-        request: Request | None = None,
-        answer: Answerer = no_answers,
-    ) -> None:
-        self.protocol = protocol
-        self.run = PolicyRun(policies)
-        if request is not None:
-            assert judge_request(self.run, request, answer) is not None
-        path = self.path = JudgedPassThrough(protocol, lambda: Reply(source=protocol), self.run, lambda: UNSIGNED)
-        self.pieces: list[bytes] = []
-        for piece in pieces:
-            self.pieces += [path.feed(piece), path.release(settle(self.run, answer))]
-        self.pieces += [path.close(), path.release(settle(self.run, answer))]
-
-    @property
-    def out(self) -> bytes:
-        """What the client got."""
-        return b"".join(self.pieces)
-
-    @property
-    def response(self) -> Response:
-        """The whole response that the client got."""
-        return collected(self.protocol, self.out)
-
-    def rules(self) -> set[str]:
-        """Return the rules that the client's stream breaks."""
-        return broken(self.protocol, self.out)
-
-
-def broken(protocol: Protocol, data: bytes) -> set[str]:
-    """Return the rules that a stream breaks."""
-    return {finding.rule for finding in lint_stream(protocol, data, own=False) if finding.severity == "error"}
-
-
-def plain(protocol: Protocol, data: bytes) -> bytes:
-    """Return a stream as it is passed through without policies."""
-    path = PassThrough(protocol, Reply(source=protocol))
-    return path.feed(data) + path.close()
-
-
-def generated(protocol: Protocol, seed: int) -> bytes:
-    """Return a random stream of a random server."""
-    rng = Random(f"{protocol.short} {seed}")
-    blocks, stop = draw(protocol, rng)
-    return write(protocol, blocks, stop, rng, draw_habits(rng))
 
 
 @pytest.mark.parametrize("protocol", Protocol)
@@ -129,23 +69,6 @@ def test_shipped_policies(name: str) -> None:
             assert summary(passed.response) == expected(case)
             assert passed.run.changed or passed.out == data
             assert sdk.accumulate(protocol, passed.out).error is None
-
-
-@pytest.mark.parametrize("protocol", Protocol)
-def test_nothing_leaks_before_the_verdict(protocol: Protocol) -> None:
-    """Streams of all kinds of servers, cut at random places, in which everything is dropped in the end."""
-    for seed in range(SEEDS):
-        rng = Random(seed)
-        blocks = [
-            said("thought", f"think {CANARY}", rng, opaque=f"SIG{CANARY}"),
-            said("text", f"say {CANARY}", rng),
-            call("run", f'{{"x": "{CANARY}"}}', rng),
-        ]
-        data = write(protocol, blocks, "calls", rng, draw_habits(rng))
-        passed = Passed(protocol, chunks(data, rng), [AskAboutEverything()], answer=lambda pending: None)
-        assert {record.verdict for record in passed.run.records} == {"drop"}
-        assert len(passed.run.records) >= 3
-        assert not shows(passed.out), seed
 
 
 def test_recorded_streams() -> None:

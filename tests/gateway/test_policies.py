@@ -126,7 +126,9 @@ def records(gateway: Pooled, answer: Answer) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
 
     def logged() -> bool:
-        lines[:] = [line for line in gateway.gateway.lines if line.get("request_id") == request_id]
+        lines[:] = [
+            line for line in gateway.gateway.lines if line["event"] == "request" and line["request_id"] == request_id
+        ]
         return bool(lines)
 
     until(logged)

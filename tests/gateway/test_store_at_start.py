@@ -80,7 +80,9 @@ def test_a_url_that_no_server_can_have(tmp_path: Path) -> None:
 
 def test_a_server_that_is_away(tmp_path: Path, up: ScriptedUpstream) -> None:
     """The gateway starts, serves what needs no store, and says once what is away. The password is nowhere."""
-    config = f"state: postgresql://user:{PASSWORD}@127.0.0.1:9/db\nkeys: [env:TRILOGUE_KEY]\n{DEMO}"
+    config = (
+        f"state: postgresql://user:{PASSWORD}@127.0.0.1:9/db\nkeys: [env:TRILOGUE_KEY]\nseal_keys: [{'s' * 32}]\n{DEMO}"
+    )
     with running(tmp_path, config, up.url) as gateway:
         body = {"model": "demo", "input": "Hello", "store": False}
         assert gateway.http.post("/v1/responses", json=body).status_code == 200
@@ -89,6 +91,13 @@ def test_a_server_that_is_away(tmp_path: Path, up: ScriptedUpstream) -> None:
     assert {line["reason"] for line in warnings} == {"cannot connect to postgresql://127.0.0.1/db: OperationalError"}
     assert len({line["event"] for line in warnings}) == len(warnings)
     assert PASSWORD not in log
+
+
+def test_a_server_that_is_away_and_has_the_key(tmp_path: Path) -> None:
+    """Nothing is sealed or stored with a key that no other gateway has."""
+    line = refused(tmp_path, f"state: postgresql://user:{PASSWORD}@127.0.0.1:9/db\n")
+    assert line.endswith("Start again when it is reachable, or set seal_keys")
+    assert PASSWORD not in line
 
 
 def test_the_default_file_cannot_be_written(tmp_path: Path) -> None:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from trilogue.limits import BILLION, BudgetSettings, Estimate, RateLimits, Refused, Subject, admit, settle, spent
+from trilogue.limits import (
+    BILLION,
+    BudgetSettings,
+    Estimate,
+    RateLimits,
+    Refused,
+    Subject,
+    admit,
+    budgets_standing,
+    charge,
+    settle,
+)
 from trilogue.limits.slots import PERIODS, ROW, period_end, period_start
 
 NOON = 1_763_467_200.0
@@ -33,7 +44,7 @@ def test_concurrent_requests_end() -> None:
     one, counts = key(concurrency=1), row()
     admit(NOON, [(one, counts)], NOTHING)
     assert admit(NOON, [(one, counts)], NOTHING) == Refused(one, "concurrency", "rate", 1.0)
-    settle(NOON, [(one, counts)], NOTHING, NOTHING)
+    settle(NOON, [(one, counts)], NOTHING, NOTHING, NOON)
     assert isinstance(admit(NOON, [(one, counts)], NOTHING), list)
 
 
@@ -43,7 +54,7 @@ def test_tokens_are_estimated_and_then_corrected() -> None:
     assert isinstance(left, list)
     assert [(found.what, found.limit, found.remaining) for found in left] == [("tokens", 100, 40)]
     assert isinstance(admit(NOON, [(one, counts)], Estimate(60, 0)), Refused)
-    settle(NOON, [(one, counts)], Estimate(60, 0), Estimate(10, 0))
+    settle(NOON, [(one, counts)], Estimate(60, 0), Estimate(10, 0), NOON)
     assert isinstance(admit(NOON, [(one, counts)], Estimate(60, 0)), list)
 
 
@@ -87,11 +98,11 @@ def test_real_cost_replaces_the_reservation_and_warns_once() -> None:
     warnings = []
     for _ in range(9):
         assert isinstance(admit(NOON, [(one, counts)], Estimate(0, DOLLAR // 5)), list)
-        warnings += settle(NOON, [(one, counts)], Estimate(0, DOLLAR // 5), Estimate(0, DOLLAR // 10))
-    assert spent(NOON, one, counts)["day"] == pytest.approx((0.9, 1.0))
+        warnings += settle(NOON, [(one, counts)], Estimate(0, DOLLAR // 5), Estimate(0, DOLLAR // 10), NOON)
+    assert budgets_standing(NOON, one, counts)[0].spent == pytest.approx(0.9)
     assert [(found.period, found.limit) for found in warnings] == [("day", 1.0)]
     assert isinstance(admit(NOON, [(one, counts)], Estimate(0, DOLLAR // 5)), Refused)
-    assert spent(NOON + 86_400, one, counts) == {"day": (0.0, 1.0)}
+    assert budgets_standing(NOON + 86_400, one, counts)[0].left == 1.0
 
 
 def test_unknown_prices_are_refused_unless_allowed() -> None:
@@ -116,3 +127,18 @@ def test_periods_begin_and_end_with_the_calendar(name: str, start: float, end: f
     assert number(start) == number(NOON)
     if end is not None:
         assert number(end - 1) == number(NOON) == number(end) - 1
+
+
+def test_what_is_spent_besides_counts_without_being_a_request() -> None:
+    """Tokens and money count; the number of requests, and of those that run, does not change."""
+    limits = RateLimits(tokens_per_minute=100, requests_per_minute=2, concurrency=1)
+    one, counts = Subject("key", "ci", limits, BudgetSettings(day=1.0)), row()
+    admit(NOON, [(one, counts)], Estimate(10, 0))
+    assert charge(NOON, [(one, counts)], Estimate(50, DOLLAR // 2)) == []
+    assert admit(NOON, [(one, counts)], NOTHING) == Refused(one, "concurrency", "rate", 1.0)
+    settle(NOON, [(one, counts)], Estimate(10, 0), Estimate(10, 0), NOON)
+    assert budgets_standing(NOON, one, counts)[0].spent == 0.5
+    refused = admit(NOON, [(one, counts)], Estimate(50, 0))
+    assert isinstance(refused, Refused)
+    assert refused.limit == "tokens_per_minute"
+    assert isinstance(admit(NOON, [(one, counts)], Estimate(40, 0)), list)

@@ -21,8 +21,8 @@ from trilogue.limits import (
     Refused,
     Subject,
     admit,
+    budgets_standing,
     settle,
-    spent,
 )
 from trilogue.limits.slots import RUNNING
 from trilogue.state.shared_table import SharedTable
@@ -45,7 +45,7 @@ def ask(table: LimitTable, *, ends: bool) -> bool:
         refused = isinstance(admit(NOW, [(ONE, rows[0])], RESERVED), Refused)
     if ends and not refused:
         with table.rows([str(ONE)]) as rows:
-            settle(NOW, [(ONE, rows[0])], RESERVED, RESERVED)
+            settle(NOW, [(ONE, rows[0])], RESERVED, RESERVED, NOW)
     return not refused
 
 
@@ -66,7 +66,7 @@ def test_a_file_outlives_its_processes(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     with closing(SharedTable(path, slots=64)) as table, table.rows([str(ONE)]) as rows:
         assert rows[0][RUNNING] == 0
-        assert spent(NOW, ONE, rows[0])["day"][0] == pytest.approx(2e-6)
+        assert budgets_standing(NOW, ONE, rows[0])[0].spent == pytest.approx(2e-6)
 
 
 def test_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
@@ -106,4 +106,4 @@ def test_processes_count_together_exactly_and_the_dead_let_go(tmp_path: Path) ->
         assert table.reclaim() > 0
         with table.rows([str(ONE)]) as rows:
             assert rows[0][RUNNING] == 0
-            assert spent(NOW, ONE, rows[0])["day"][0] == pytest.approx(500 * 1e-6)
+            assert budgets_standing(NOW, ONE, rows[0])[0].spent == pytest.approx(500 * 1e-6)

@@ -6,10 +6,12 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.gateway.process import until
 from tests.multiturn.agents import Agent, ChatAgent, MessagesAgent
 from tests.multiturn.gateways import MODELS, NO_STATE, OTHER_KEY, OTHER_MODELS, STATE_FOLDER, Gateway, gateway, settings
 from tests.multiturn.strict import StrictUpstream
@@ -21,6 +23,8 @@ FOREIGN = pytest.mark.parametrize(
 )
 SECOND = 1 / 3600
 AWAY = "postgresql://nobody@127.0.0.1:1/none"
+SEAL_KEYS = "seal_keys: [seal-canary-0123456789abcdef0123456789]"
+"""without them, a gateway whose database is away has no key to start with"""
 
 
 def forgetful(gw: Gateway, upstream: Protocol, stream: bool = False) -> ChatAgent:
@@ -41,6 +45,10 @@ def rows(gw: Gateway) -> int:
     with closing(sqlite3.connect(file)) as database:
         (count,) = database.execute("SELECT count(*) FROM trl_reasoning").fetchone()
     return int(count)
+
+
+def _has_rows(gw: Gateway, number: int) -> bool:
+    return rows(gw) == number
 
 
 @pytest.fixture
@@ -120,7 +128,7 @@ def test_store_false_is_kept_in_memory(tmp_path: Path, up: StrictUpstream) -> No
 @EITHER
 def test_a_store_that_is_away(tmp_path: Path, up: StrictUpstream, stream: bool) -> None:
     """The requests of clients that store nothing go on. A copy in memory serves this worker."""
-    with gateway(tmp_path, up, settings(state=AWAY)) as running:
+    with gateway(tmp_path, up, settings(state=AWAY, more=SEAL_KEYS)) as running:
         started = time.monotonic()
         agent = forgetful(running, Protocol.MESSAGES, stream)
         assert agent.work("loop 5").text == "Done after 5 steps."
@@ -134,7 +142,7 @@ def test_what_cannot_be_read_is_declared(tmp_path: Path, up: StrictUpstream) -> 
     with gateway(tmp_path, up) as first:
         agent = forgetful(first, Protocol.MESSAGES)
         said = agent.say("loop 1")
-    with gateway(tmp_path, up, settings(state=AWAY)) as second:
+    with gateway(tmp_path, up, settings(state=AWAY, more=SEAL_KEYS)) as second:
         agent.client = second.client
         agent._results(said.results())
         raw = second.client.chat.completions.with_raw_response.create(model=agent.model, messages=agent.history)
@@ -151,7 +159,7 @@ def test_clients_that_send_it_back_cost_no_writes(tmp_path: Path, up: StrictUpst
         ]
         for number, agent in enumerate(agents, 1):
             agent.work("loop 4")
-            assert rows(running) == number
+            until(partial(_has_rows, running, number))
 
 
 def test_another_key_gets_nothing(tmp_path: Path, up: StrictUpstream) -> None:

@@ -9,9 +9,19 @@ import pytest
 from tests.each import each
 from tests.policies.making import calls, request, response, tool
 from trilogue.model import Refusal, Response, Text, Usage
-from trilogue.policies import Answer, Context, Pending, Policy, PolicyRun, judge_request, judge_response, load_policy
+from trilogue.policies import (
+    Answer,
+    Context,
+    Pending,
+    Policy,
+    PolicyError,
+    PolicyRun,
+    judge_request,
+    judge_response,
+    load_policy,
+)
 from trilogue.policies.records import trouble_words
-from trilogue.policies.shipped.approve import ApprovalQuestion
+from trilogue.policies.shipped.approve import Approval, ApprovalQuestion, Webhook
 from trilogue.policies.shipped.judge import JudgeQuestion
 
 CALL = tool("bash", 1, '{"command": "rm {request} x"}')
@@ -157,3 +167,50 @@ def test_no_decision_in_time() -> None:
         run.expired()
         assert run.response is not None
         assert len([block for block in run.response.blocks if block == CALL]) == blocks
+
+
+def test_who_approved_is_in_the_record_only() -> None:
+    """The client does not learn it."""
+    policy = load_policy("approve")
+    _, run, _ = asked(policy, Approval(True, "zoe"))
+    assert (run.records[-1].verdict, run.records[-1].reason) == ("pass", "approved by zoe")
+    judged, run, _ = asked(policy, Approval(False, "zoe"))
+    assert judged.blocks == (Text(text="The call of bash was blocked by a policy: it was not approved."),)
+    assert (run.records[-1].verdict, run.records[-1].reason) == ("replace", "denied by zoe")
+
+
+def test_arguments_that_are_too_long_to_read_are_forbidden() -> None:
+    judged, _, seen = asked(load_policy({"use": "approve", "characters": 5, "instead": "drop"}), True)
+    assert judged.blocks == ()
+    assert seen == []
+
+
+@each(
+    ("settings", "problem"),
+    [
+        ({"webhook": "https://hooks.example/x"}, "webhook_secret: is required with webhook"),
+        ({"webhook_secret": "s"}, "webhook_secret: there is no webhook"),
+        ({"webhook": "http://hooks.example/x", "webhook_secret": "s"}, "webhook: must be an https URL"),
+        ({"webhook": "hooks.example", "webhook_secret": "s"}, "webhook: must be an https URL"),
+        ({"webhook": "ftp://localhost/", "webhook_secret": "s"}, "webhook: must be an https URL"),
+        ({"webhook": "https://", "webhook_secret": "s"}, "webhook: must be an https URL"),
+        ({"webhook": "http://localhost:99999/", "webhook_secret": "s"}, "webhook: must be an https URL"),
+    ],
+)
+def test_webhooks_that_cannot_be_used(settings: dict[str, str], problem: str) -> None:
+    with pytest.raises(PolicyError) as raised:
+        load_policy({"use": "approve", **settings})
+    assert problem in str(raised.value)
+    assert "hooks.example/x" not in str(raised.value)
+
+
+@each("url", ["https://hooks.example/x", "http://127.0.0.1:9/", "http://[::1]/x", "http://localhost/x", "env:HOOK"])
+def test_webhooks(url: str) -> None:
+    """The question has what it takes to send it, and shows nothing of it when it is printed."""
+    _, _, seen = asked(load_policy({"use": "approve", "webhook": url, "webhook_secret": "secret-canary"}), True)
+    question = seen[0].question
+    assert isinstance(question, ApprovalQuestion)
+    assert question.webhook == Webhook(url, "secret-canary")
+    for shown in (repr(question), repr(question.webhook), repr(seen[0])):
+        assert "canary" not in shown
+        assert "rm {request}" not in shown

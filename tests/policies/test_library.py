@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from random import Random
 from typing import Any
 
 import pytest
 
 from tests.each import each
 from tests.policies.making import Judging, passing
-from tests.policies.pairs import PAIRS
+from tests.policies.pairs import PAIRS, call, chunks, collected, stream_of
 from trilogue import (
     InternalError,
     Protocol,
     ResponseTranslator,
     StreamTranslator,
     UpstreamTimeout,
+    collect_stream,
     translate_request,
     translate_response,
 )
-from trilogue.model import Block, Reasoning, Text
-from trilogue.policies import PASS, Answer, Ask, Context, Drop, Policy, PolicyRun, Rewrite, call_of
+from trilogue.model import Block, Reasoning, Response, StopReason, Text, ToolCall
+from trilogue.policies import PASS, Answer, Ask, Context, Drop, Policy, PolicyRun, Replace, Rewrite, call_of
+from trilogue.protocols.registry import codec
 from trilogue.sse import SseParser
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
@@ -94,6 +98,51 @@ def test_a_chat_call_is_judged_at_its_finish_reason() -> None:
     assert seen == []
     translator.feed(chunk({}, "tool_calls"))
     assert [call.arguments for call in seen if call] == [{"command": "ls"}]
+
+
+class SlowlyDenies(Policy):
+    """A policy that awaits something before it decides about a call."""
+
+    calls = True
+
+    async def on_block(self, block: Block, context: Context) -> object:
+        """Replace calls of one tool."""
+        await asyncio.sleep(0)
+        return Replace((Text(text="Not now."),)) if (found := call_of(block)) and found.name == "bash" else PASS
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_verdicts_that_the_caller_awaits(pair: tuple[Protocol, Protocol]) -> None:
+    """The caller reads on, awaits what the run waits for, and gets what a whole response gives."""
+    rng = Random(1)
+    said = [call("bash", '{"command":"ls"}', rng, id="call_1"), call("look", "{}", rng, id="call_2")]
+    data = stream_of(pair[0], said, rng, "calls")
+
+    async def relayed() -> bytes:
+        run = PolicyRun([SlowlyDenies()])
+        translator = StreamTranslator(source=pair[0], target=pair[1], policies=run)
+        out = b""
+        for piece in [*chunks(data, rng), None]:
+            out += translator.close() if piece is None else translator.feed(piece)
+            while (pending := run.pending) is not None and (piece is None or rng.random() < 0.5):
+                assert pending.awaitable is not None
+                out += translator.release(run.resolve(await pending.awaitable))
+        assert translator.done
+        return out
+
+    async def whole() -> Response:
+        run = PolicyRun([SlowlyDenies()])
+        translator = ResponseTranslator(
+            collect_stream(data, protocol=pair[0]), source=pair[0], target=pair[1], policies=run
+        )
+        while (pending := run.pending) is not None:
+            assert pending.awaitable is not None
+            run.resolve(await pending.awaitable)
+        return codec(pair[1]).decode_response(translator.result().body)
+
+    streamed, expected = collected(pair[1], asyncio.run(relayed())), asyncio.run(whole())
+    assert [type(block) for block in streamed.blocks] == [type(block) for block in expected.blocks] == [Text, ToolCall]
+    assert streamed.stop.reason is expected.stop.reason is StopReason.TOOL_CALLS
 
 
 def test_an_error_drops_what_is_held() -> None:

@@ -143,6 +143,26 @@ def test_a_policy_that_hangs(on_error: Literal["closed", "open"], way: str) -> N
     assert "in time" in run.records[0].reason or "connection refused" in run.records[0].reason
 
 
+@pytest.mark.parametrize("on_error", ["closed", "open"])
+def test_a_plain_hook_that_takes_too_long(on_error: Literal["closed", "open"]) -> None:
+    """It cannot be interrupted, but its verdict comes too late to count."""
+    now = 0.0
+
+    def slow(block: Block, context: Context) -> object:
+        nonlocal now
+        now += 2
+        return PASS
+
+    run = PolicyRun([Judging(slow, on_error=on_error)], clock=lambda: now)
+    judged = judge_response(run, calls(CALL))
+    words = Refusal(text=trouble_words(Judging(slow)))
+    assert judged.blocks == ((CALL,) if on_error == "open" else (words,))
+    (record,) = run.records
+    assert record.verdict == "error"
+    assert record.reason.startswith("did not decide in time")
+    assert record.seconds == 2
+
+
 def test_async_hooks_are_awaited_by_the_driver() -> None:
     """What a coroutine raises or returns counts like that of a plain hook."""
 

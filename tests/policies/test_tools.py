@@ -268,6 +268,33 @@ def test_raw_text_is_judged_as_text() -> None:
     assert call.arguments == '{"a": 1}'
 
 
+@each(
+    "arguments",
+    [
+        '{"command": "rm -rf /"',
+        '{"command": "rm -rf /',
+        '{"command": "rm \\u002drf /"',
+        '{"command": "echo a && rm -rf /\\',
+        "{'command': 'rm -rf /'}",
+        '{"command": rm -rf /}',
+        '```json\n{"command": "rm -rf /"}\n```',
+        '["rm", "-rf", "/"]',
+        '{"command": ["rm", "-rf", "/"]}',
+        '{"action": {"exec": ["sudo", "rm", "-r", "-f", "/"]}}',
+    ],
+)
+def test_a_command_cannot_hide_in_broken_json_or_in_a_list(arguments: str) -> None:
+    """Some clients repair JSON, and some tools take the words of a command as a list."""
+    assert reason(rule(commands=["rm -rf"]), "t", arguments) == "the command rm -rf is denied"
+    assert not reason(rule(commands=["rm -rf"]), "t", arguments.replace("rm", "ls"))
+
+
+@each("arguments", ['{"url": "https:\\/\\/evil.test\\/x"', '{"host": "evil.test"', '{"host": "evil.test'])
+def test_a_host_cannot_hide_in_broken_json(arguments: str) -> None:
+    assert reason(rule(hosts=["example.com"]), "t", arguments) == "a host is not allowed"
+    assert not reason(rule(hosts=["example.com"]), "t", arguments.replace("evil.test", "example.com"))
+
+
 def test_built_in_shell_calls_are_judged() -> None:
     """Calls that only one protocol has come as native blocks."""
     shell = Native(type="shell_call", data={"action": {"commands": ["rm -rf /"]}}, awaits_client=True)

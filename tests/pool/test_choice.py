@@ -216,6 +216,25 @@ def test_workers_share_the_limits() -> None:
     assert account.tokens.rate == 1
 
 
+def test_the_share_of_a_limit_changes_while_it_is_used() -> None:
+    """Other machines come and go. What was used stays used."""
+    limits = AccountLimits(concurrency=4, requests_per_minute=100, tokens_per_minute=1_000)
+    pool = Pool(ProviderSpec(name="p", accounts=(AccountSpec(name="a", limits=limits), AccountSpec(name="b"))))
+    account, unlimited = pool.accounts
+    assert account.requests is not None
+    assert account.tokens is not None
+    account.requests.take(START, 50)
+    pool.set_share(0.25)
+    assert (account.concurrency, account.requests.rate, account.tokens.rate) == (1, 25, 250)
+    assert account.requests.level(START) == 12.5
+    assert unlimited.concurrency is None
+    taken = AccountRequest(tried={"b"})
+    assert pool.choose(START, taken) is not None
+    assert pool.choose(START, taken) is None
+    pool.set_share(1.0)
+    assert pool.choose(START, taken) is not None
+
+
 def test_one_that_has_the_model_is_found_among_many() -> None:
     """The account is found even after others have come and gone."""
     pool = pool_of(*(f"a{number}" for number in range(50)))

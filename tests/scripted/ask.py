@@ -46,5 +46,5 @@ async def send(
 ) -> UpstreamResponse:
     """Send a request with a key, with time limits for tests."""
     headers = (("authorization", f"Bearer {key}"), ("content-type", "application/json"))
-    timeouts = UpstreamTimeouts(connect=2, first_byte=0.3, between=0.3)
+    timeouts = UpstreamTimeouts(connect=2, first_byte=1.0, between=1.0)
     return await http.send(UpstreamRequest("POST", up.url + path, headers, payload, timeouts))

@@ -190,6 +190,19 @@ def _loop(seen: Seen) -> Answer:
     return _named(Answer((Say(("Step ", f"{seen.results + 1}.")), call), Stop.CALLS), seen)
 
 
+def _shell(seen: Seen) -> Answer:
+    """Run a command that destroys something next to a harmless one, and go on with the last result."""
+    if seen.results:
+        return Answer((Say(("I go on with: ", seen.last_result.strip() or "nothing")),))
+    if "Bash" not in seen.tools:
+        return TEXT
+    calls = (
+        Call(('{"command": "rm -r', 'f build", "description"', ': "Clean up"}'), "Bash"),
+        Call(('{"command": "echo ', 'kept", "description"', ': "Say so"}'), "Bash"),
+    )
+    return Answer((Say(("I tidy", " up.")), *calls), Stop.CALLS)
+
+
 def _fixed(answer: Answer) -> Callable[[Seen], Answer]:
     return lambda _: answer
 
@@ -204,6 +217,7 @@ ANSWERS: dict[str, Callable[[Seen], Answer]] = {
     "parallel-tools": _after_results(PARALLEL),
     "interleaved-tools": _after_results(Answer((PARIS, ROME), Stop.CALLS, interleaved=True)),
     "tool-loop": _loop,
+    "shell": _shell,
     "reasoning": _fixed(REASONED),
     "reasoning-tools": _after_results(Answer((Think(), PARIS), Stop.CALLS, output=14, thought=4)),
     "search": _fixed(SEARCH),
@@ -216,6 +230,9 @@ ANSWERS: dict[str, Callable[[Seen], Answer]] = {
 
 SLOW = re.compile(r"slow(?:-(\d+)-(\d+))?")
 """`slow-30-50`: 30 pieces of text, 50 ms apart"""
+
+SCORE = re.compile(r"score-(0?\.?\d+)(?:-(\d+))?")
+"""`score-0.9`: what a judge says; `score-0.9-500`: after 500 ms"""
 
 FAULTS: dict[str, Fault] = {
     "stream-error-first": Fault.ERROR_FIRST,
@@ -243,4 +260,6 @@ def plan(model: str, seen: Seen) -> Plan | None:
         count, milliseconds = int(slow[1] or 20), int(slow[2] or 50)
         words = tuple(f"word{number} " for number in range(count))
         return Plan(Answer((Say(words),)), pause=milliseconds / 1000)
+    if score := SCORE.fullmatch(model):
+        return Plan(Answer((Say((f"SCORE: {score[1]}",)),)), pause=int(score[2] or 0) / 1000)
     return None

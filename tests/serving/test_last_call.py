@@ -60,12 +60,12 @@ def test_a_client_in_the_accept_queue_gets_a_response(loop: Loop, late: bool) ->
 
 @with_tries
 def test_a_silent_client_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that has just connected gets a moment; one that has had its response does not."""
+    """A client that is connected gets a moment, also one that has had a response, unless the end is to come at once."""
     monkeypatch.setattr(connection, "LAST_CALL_SECONDS", 0.2)
 
-    async def main() -> tuple[float, float]:
+    async def main() -> list[float]:
         took = []
-        for asks in (False, True):
+        for asks, at_once in ((False, True), (True, False), (True, True)):
             listener = Listener(hello, refusal)
             with socket.create_server(("127.0.0.1", 0)) as server:
                 await listener.open(server)
@@ -75,11 +75,37 @@ def test_a_silent_client_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
                         client.sendall(GET)
                         await asyncio.get_running_loop().sock_recv(client, 65536)
                     start = time.monotonic()
-                    await listener.drain(5)
+                    await listener.drain(5, at_once=at_once)
                     took.append(time.monotonic() - start)
-        return took[0], took[1]
+        return took
 
-    silent, served = asyncio.run(main())
+    silent, served, at_once = asyncio.run(main())
     assert silent >= 0.15
+    assert served >= 0.15
     check_within(silent, 1)
-    check_within(served, 0.15)
+    check_within(served, 1)
+    check_within(at_once, 0.15)
+
+
+def test_an_idle_connection_is_used_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that sends a request on a connection it kept open gets a response, and learns that it was the last."""
+
+    async def main() -> bytes:
+        listener = Listener(hello, refusal)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            await listener.open(server)
+            with socket.create_connection(server.getsockname()) as client:
+                client.setblocking(False)
+                client.sendall(GET)
+                await asyncio.get_running_loop().sock_recv(client, 65536)
+                draining = asyncio.create_task(listener.drain(5))
+                await asyncio.sleep(0.1)
+                client.sendall(GET)
+                answer = await received(client)
+                await draining
+        return answer
+
+    monkeypatch.setattr(connection, "LAST_CALL_SECONDS", 5.0)
+    answer = asyncio.run(asyncio.wait_for(main(), 10))
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert b"connection: close" in answer

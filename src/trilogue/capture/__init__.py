@@ -6,7 +6,18 @@ translation again and compares. docs/capture.md describes the format.
 
 from trilogue.capture.credentials import shown_headers, shown_url
 from trilogue.capture.folder import CaptureFolder
-from trilogue.capture.format import FORMAT, SUFFIX, VERSION, CaptureError, CaptureHead, CapturePhase, End, Line, Plan
+from trilogue.capture.format import (
+    FORMAT,
+    SUFFIX,
+    VERSION,
+    CaptureError,
+    CaptureHead,
+    CapturePhase,
+    End,
+    Line,
+    Plan,
+    PolicyLine,
+)
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged, is_capture, read_capture
 from trilogue.capture.replay import Replayed, ReplayStep, replay
 from trilogue.capture.requests import Change
@@ -28,6 +39,7 @@ __all__ = [
     "Exchanged",
     "Line",
     "Plan",
+    "PolicyLine",
     "ReplayStep",
     "Replayed",
     "Sent",

@@ -1,6 +1,7 @@
-"""The capture file format, version 1: JSON Lines, one file per request. docs/capture.md describes it.
+"""The capture file format, version 2: JSON Lines, one file per request. docs/capture.md describes it.
 
-Line 1 is a `CaptureHead`, then come lines of the four phases in the order of time, and the last line is an `End`.
+Line 1 is a `CaptureHead`, then come lines of the four phases in the order of time, then a `PolicyLine` for each
+decision of a policy, and the last line is an `End`. A file without decisions is written as version 1, which has none.
 Readers ignore fields and phases that they do not know; a change that old readers would misread gets a new version.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from enum import StrEnum
+from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -16,7 +18,9 @@ from trilogue.model import Json, Loss, Protocol
 from trilogue.translate.learning.remedies import Remedy
 
 FORMAT = "trilogue-capture"
-VERSION = 1
+VERSION = 2
+"""the newest version that can be read"""
+WITHOUT_POLICIES = 1
 SUFFIX = ".jsonl"
 
 
@@ -41,7 +45,7 @@ class CaptureHead(Struct, frozen=True, kw_only=True):
     """The first line. `started`: the time of the request in seconds since 1970; all other times count from there."""
 
     format: str = FORMAT
-    version: int = VERSION
+    version: int = WITHOUT_POLICIES
     request_id: str = ""
     started: float = 0.0
     redacted: bool = False
@@ -80,6 +84,25 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def body(self) -> bytes:
         """Return the bytes of this line."""
         return b64decode(self.base64) if self.base64 else self.text.encode("utf-8", "surrogatepass")
+
+
+POLICY: Literal["policy"] = "policy"
+"""the phase of a `PolicyLine`"""
+
+
+class PolicyLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One decision of a policy. It holds no content. `at`: when it was made; `seconds`: how long that took."""
+
+    phase: Literal["policy"]
+    at: float
+    policy: str
+    stage: str
+    verdict: str
+    reason: str = ""
+    block: int | None = None
+    kind: str = ""
+    seconds: float = 0.0
+    matches: int = 0
 
 
 class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):

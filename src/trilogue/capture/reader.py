@@ -7,11 +7,22 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from trilogue.capture.format import FORMAT, VERSION, CaptureError, CaptureHead, CapturePhase, End, Line, Plan
+from trilogue.capture.format import (
+    FORMAT,
+    POLICY,
+    VERSION,
+    CaptureError,
+    CaptureHead,
+    CapturePhase,
+    End,
+    Line,
+    Plan,
+    PolicyLine,
+)
 from trilogue.jsontext.text import DECODE_ERRORS, parse_object
 from trilogue.model import Json, Protocol
 
-Kind = TypeVar("Kind", CaptureHead, Line, End, Plan)
+Kind = TypeVar("Kind", CaptureHead, Line, End, Plan, PolicyLine)
 
 
 class Exchanged(Struct, kw_only=True):
@@ -50,6 +61,8 @@ class Capture(Struct, kw_only=True):
     inbound: Exchanged | None = None
     attempts: list[CapturedAttempt] = field(default_factory=list)
     outbound: Exchanged = field(default_factory=Exchanged)
+    policies: list[PolicyLine] = field(default_factory=list)
+    """what policies decided, in the order in which they did"""
     record: Json = None
     complete: bool = False
     omitted: int = 0
@@ -101,6 +114,9 @@ def _add(capture: Capture, data: bytes, number: int) -> None:
     if fields.get("end") is True:
         end = _converted(fields, End, number)
         capture.complete, capture.record, capture.omitted = True, end.record, end.omitted
+        return
+    if fields.get("phase") == POLICY:
+        capture.policies.append(_converted(fields, PolicyLine, number))
         return
     if fields.get("phase") not in tuple(CapturePhase):
         return

@@ -83,6 +83,11 @@ def _first_of_last(capture: Capture) -> int:
     return max(number for number, attempt in enumerate(capture.attempts) if not attempt.plan.continues or not number)
 
 
+def last_attempts(capture: Capture) -> list[CapturedAttempt]:
+    """Return the attempt whose response the client has got, with those that continue it; empty if there was none."""
+    return capture.attempts[_first_of_last(capture) :] if capture.attempts else []
+
+
 def last_request(capture: Capture) -> CapturedAttempt:
     """Return the attempt whose response the client has got, with the request that began it. There must be one."""
     return capture.attempts[_first_of_last(capture)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from trilogue.capture.errors import compared_error, is_error, replaced_error
 from trilogue.capture.format import CaptureError
@@ -54,6 +54,9 @@ def _obstacles(capture: Capture, attempt: CapturedAttempt, change: Change) -> It
 
 def _is_changed(capture: Capture) -> bool:
     """Return whether a policy has decided anything about the response but to let it pass."""
+    if capture.policies:
+        return any(one.stage != "request" and one.verdict != "pass" for one in capture.policies)
+    # Files from before decisions had lines of their own have them in the last line.
     decided = capture.record.get("policies") if isinstance(capture.record, dict) else None
     return any(one.get("stage") != "request" and one.get("verdict") != "pass" for one in decided or ())
 
@@ -79,34 +82,39 @@ def compared_response(
         found = _passed_through(client, was, parts[-1], is_cut)
         expected = {"model", *attempts[-1].plan.echo}
         return [one for one in found if expected.isdisjoint(one.path.split("."))], parts[-1].body, []
-    stamp = Stamp(
-        now=int(capture.head.started),
-        seed=capture.head.request_id,
-        request_id=capture.head.request_id,
-        stored=attempts[-1].plan.stored,
-    )
-    pauses = _pauses(upstream, client, now.body)
+    stamp, pauses = stamp_of(capture, attempts), pauses_of(upstream, client, now.body)
     if is_stream(was):
         translator = StreamTranslator(
             source=upstream, target=client, exchange=now.exchange, stamp=stamp, continues=pauses is not None
         )
-        pieces = _streamed(translator, parts)
+        pieces = streamed(translator, parts)
         body = b"".join(pieces)
         # Policies that change nothing may still hold a block until they have seen all of it.
         found = _compared(client, was, body) if is_judged else _stream_differences(client, was, pieces, is_cut)
         return found, body, translator.losses
-    whole = _joined(pauses, [_body(upstream, part) for part in parts])
+    whole = joined(pauses, [body_of(upstream, part) for part in parts])
     down = translate_response(whole, source=upstream, target=client, exchange=now.exchange, stamp=stamp)
     body = dump(down.body)
     return _compared(client, was, body), body, down.losses
 
 
-def _body(protocol: Protocol, response: Exchanged) -> dict[str, Json]:
+def stamp_of(capture: Capture, attempts: Sequence[CapturedAttempt]) -> Stamp:
+    """Return what the translation of a captured response took from outside."""
+    return Stamp(
+        now=int(capture.head.started),
+        seed=capture.head.request_id,
+        request_id=capture.head.request_id,
+        stored=attempts[-1].plan.stored,
+    )
+
+
+def body_of(protocol: Protocol, response: Exchanged) -> dict[str, Json]:
+    """Return a whole response, also of an upstream that has streamed it. Raises `UpstreamError`."""
     data = response.body
     return collect_stream(data, protocol=protocol) if is_stream(data) else parse_upstream(data, whole=True)
 
 
-def _joined(form: PauseForm | None, parts: list[dict[str, Json]]) -> dict[str, Json]:
+def joined(form: PauseForm | None, parts: list[dict[str, Json]]) -> dict[str, Json]:
     """Return one response from the parts in which an upstream that pauses has sent it."""
     if form is None or (len(parts) == 1 and not form.is_paused(parts[0])):
         return parts[-1]
@@ -114,21 +122,34 @@ def _joined(form: PauseForm | None, parts: list[dict[str, Json]]) -> dict[str, J
     return form.cut_short(joined) if form.is_paused(parts[-1]) else joined
 
 
-def _pauses(upstream: Protocol, client: Protocol, body: dict[str, Json]) -> PauseForm | None:
+def pauses_of(upstream: Protocol, client: Protocol, body: dict[str, Json]) -> PauseForm | None:
     """Return how the upstream may pause a response that the gateway continues."""
     form = CODECS[upstream].pauses
     return form if form is not None and CODECS[client].pauses is None and form.may_pause(body) else None
 
 
-def _streamed(translator: StreamTranslator, parts: Sequence[Exchanged]) -> list[bytes]:
-    """Return what the client gets now, from the upstream's bytes in the same pieces."""
+def _nothing() -> bytes:
+    return b""
+
+
+def streamed(
+    translator: StreamTranslator, parts: Sequence[Exchanged], settled: Callable[[], bytes] = _nothing
+) -> list[bytes]:
+    """Return what the client gets now, from the upstream's bytes in the same pieces.
+
+    `settled`: called after each piece; it returns what policies have held and now let go on.
+    """
     pieces: list[bytes] = []
     for number, part in enumerate(parts):
         if number:
             translator.resume()
         whole = None if is_stream(part.body) else parse_object(part.body)
-        pieces += [translator.whole(whole)] if whole is not None else [translator.feed(data) for _, data in part.pieces]
-    return [*pieces, translator.end_paused() if translator.paused else translator.close()]
+        if whole is not None:
+            pieces.append(translator.whole(whole) + settled())
+        else:
+            pieces += [translator.feed(data) + settled() for _, data in part.pieces]
+    end = translator.end_paused() if translator.paused else translator.close()
+    return [*pieces, end + settled()]
 
 
 def _passed_through(protocol: Protocol, was: bytes, response: Exchanged, is_cut: bool) -> list[Difference]:

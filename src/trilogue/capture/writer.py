@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, to_builtins
 
 from trilogue.capture.credentials import CredentialFilter, secrets_in, shown_headers, shown_url
-from trilogue.capture.format import CaptureHead, CapturePhase, End, Line, Plan, body_fields
+from trilogue.capture.format import POLICY, CaptureHead, CapturePhase, End, Line, Plan, PolicyLine, body_fields
 from trilogue.capture.redaction import StreamRedactor, redact_body
 from trilogue.jsontext.text import dumps
 from trilogue.model import Json, Loss, Protocol
+from trilogue.policies import Record
 from trilogue.profiles import Profile
 from trilogue.translate.learning.remedies import Remedy
 
@@ -118,7 +119,13 @@ class CaptureWriter:
         self._attempt = 0
         self._bodies: dict[CapturePhase, _Body] = {}
         self._put(
-            CaptureHead(request_id=head.request_id, started=head.started, redacted=redact, trilogue=head.trilogue)
+            CaptureHead(
+                version=head.version,
+                request_id=head.request_id,
+                started=head.started,
+                redacted=redact,
+                trilogue=head.trilogue,
+            )
         )
 
     def take(self) -> bytes:
@@ -184,6 +191,24 @@ class CaptureWriter:
         self._omitted += size
         self._put(Line(phase=phase, at=self._at(time), attempt=self._attempt_of(phase), omitted=size))
 
+    def policy(self, time: float, record: Record) -> None:
+        """Add a decision of a policy, to a file of version 2. Its own `at` is not used: it may be of another clock."""
+        reason = self._masked(record.reason.encode("utf-8", "replace")).decode("utf-8", "replace")
+        self._put(
+            PolicyLine(
+                phase=POLICY,
+                at=self._at(time),
+                policy=record.policy,
+                stage=record.stage,
+                verdict=record.verdict,
+                reason=reason,
+                block=record.block,
+                kind=record.kind,
+                seconds=round(record.seconds, 6),
+                matches=record.matches,
+            )
+        )
+
     def finished(self, time: float, record: Json = None) -> None:
         """Add the last line. `record`: the line of the access log, as plain data."""
         for phase in list(self._bodies):
@@ -245,7 +270,7 @@ class CaptureWriter:
         self._omitted += size
         self._put(Line(**{**_fields(line), "input": "", "omitted": size}))
 
-    def _put(self, line: CaptureHead | Line) -> bool:
+    def _put(self, line: CaptureHead | Line | PolicyLine) -> bool:
         data = dumps(line) + b"\n"
         if len(data) > self._room:
             return False

@@ -17,9 +17,13 @@ from typing import Any
 
 import click
 
+from trilogue.cli.key_store import note_change, open_any_key_store, open_key_store
 from trilogue.cli.state_files import pool_file
 from trilogue.config import ConfigError, Vault, find, load, state_directory, with_dotenv
+from trilogue.config.vault import check_name
+from trilogue.gateway.admin.accounts import account_change
 from trilogue.pool import Account, Pool, Pools
+from trilogue.pool.pools import describe
 from trilogue.state import FileStore, load_into, write_now
 
 Action = Callable[[Pools, tuple[Pool, Account], float], None]
@@ -27,6 +31,8 @@ Action = Callable[[Pools, tuple[Pool, Account], float], None]
 MAX_KEY_BYTES = 64 * 1024
 NOT_PERSISTED = "with pool.persist: false, account state is not stored; use the admin interface to show and change it"
 _COLUMNS = ("account", "state", "until", "in flight", "requests", "success", "balance", "last error")
+
+_DONE = {"enable": "is enabled", "disable": "is disabled", "reset": "is reset"}
 
 
 def _or_that_of_the_group(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
@@ -70,7 +76,7 @@ def accounts(context: click.Context, path: str | None, as_json: bool) -> None:
 @CONFIG
 def enable(path: str | None, name: str) -> None:
     """Put an account (NAME or PROVIDER/NAME) back into use."""
-    _change(path, name, lambda pools, one, _: pools.enable(one), "is enabled")
+    _change(path, name, "enable", lambda pools, one, _: pools.enable(one))
 
 
 @accounts.command()
@@ -78,7 +84,7 @@ def enable(path: str | None, name: str) -> None:
 @CONFIG
 def disable(path: str | None, name: str) -> None:
     """Take an account out of use until it is enabled again."""
-    _change(path, name, lambda pools, one, now: pools.disable(one, now), "is disabled")
+    _change(path, name, "disable", lambda pools, one, now: pools.disable(one, now))
 
 
 @accounts.command()
@@ -86,7 +92,7 @@ def disable(path: str | None, name: str) -> None:
 @CONFIG
 def reset(path: str | None, name: str) -> None:
     """End every cooldown of an account, clear its failures and enable it."""
-    _change(path, name, lambda pools, one, _: pools.reset(one), "is reset")
+    _change(path, name, "reset", lambda pools, one, _: pools.reset(one))
 
 
 @accounts.command()
@@ -97,7 +103,7 @@ def balance(path: str | None, name: str, amount: float) -> None:
     """Set what an account may still spend."""
     if not math.isfinite(amount):
         raise click.UsageError("AMOUNT must be a finite number, such as 25 or 12.5")
-    _change(path, name, lambda pools, one, _: pools.set_balance(one, amount), f"has a balance of {amount:g}")
+    _change(path, name, "balance", lambda pools, one, _: pools.set_balance(one, amount), amount)
 
 
 @accounts.command()
@@ -110,6 +116,9 @@ def add(name: str) -> None:
     key = text.strip()
     if not key or len(key) > MAX_KEY_BYTES or not key.isprintable() or not key.isascii():
         raise click.UsageError("the key must be one line of printable ASCII")
+    check_name(name)
+    with open_any_key_store() as store:
+        note_change(store, "store account key", name)
     Vault(state_directory(os.environ)).put(name, key)
     click.echo(f"saved; set `key: store:{name}` on an account in the configuration")
 
@@ -118,8 +127,12 @@ def add(name: str) -> None:
 @click.argument("name")
 def remove(name: str) -> None:
     """Remove a key from the encrypted store."""
-    if not Vault(state_directory(os.environ)).remove(name):
+    vault = Vault(state_directory(os.environ))
+    if name not in vault.names():
         raise click.UsageError(f"the store has no key named {name}")
+    with open_any_key_store() as store:
+        note_change(store, "remove account key", name)
+    vault.remove(name)
     click.echo("removed")
 
 
@@ -189,14 +202,18 @@ def _load_pools(path: str | None, now: float) -> Pools:
     return pools
 
 
-def _change(path: str | None, name: str, action: Action, done: str) -> None:
-    """Change one account, write the change to the state file and print what was done."""
+def _change(path: str | None, name: str, action: str, apply: Action, balance: float | None = None) -> None:
+    """Change one account, note it in the audit log, write it to the state file and print what was done."""
     now = time.time()
     pools = _load_pools(path, now)
     one = _find_account(pools, name)
-    action(pools, one, now)
+    full_name = f"{one[0].name}/{one[1].name}"
+    before, after = account_change(describe(*one, now), action, balance)
+    with open_key_store(path) as (store, _):
+        note_change(store, f"{action} account", full_name, before=before, after=after)
+    apply(pools, one, now)
     write_now(_store(path), pools.drain(), now)
-    click.echo(f"{one[0].name}/{one[1].name} {done}")
+    click.echo(f"{full_name} {_DONE[action] if balance is None else f'has a balance of {balance:g}'}")
 
 
 def _find_account(pools: Pools, name: str) -> tuple[Pool, Account]:

@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from trilogue.cli.local_admin import key_file, read_address, read_key, wants_generated_key
-from trilogue.config import Config, ConfigError, find, load, with_dotenv
+from trilogue.config import AdminSettings, Config, ConfigError, Role, find, load, with_dotenv
 
 KEY_VARIABLE = "TRILOGUE_ADMIN_KEY"
 """the key for `--url`"""
@@ -119,12 +119,10 @@ def _key(config: Config, file: Path | None) -> str:
     admin = config.admin
     if not admin.enabled:
         raise AdminError(f"the admin interface is off: remove `admin.enabled: false` from {file} and restart it")
-    if admin.key is not None:
-        if not admin.key:
-            raise AdminError("admin.key: the secret that the configuration refers to cannot be found")
-        return admin.key.reveal()
-    if not wants_generated_key(config):
-        raise AdminError("the admin interface is off: an address that others can reach needs `admin.key`")
+    if admin.key is not None and not admin.key:
+        raise AdminError("admin.key: the secret that the configuration refers to cannot be found")
+    if admin.key is not None or not wants_generated_key(config):
+        return _configured_key(admin)
     try:
         key = read_key()
     except OSError as error:
@@ -132,6 +130,16 @@ def _key(config: Config, file: Path | None) -> str:
     if key is None:
         raise AdminError("no gateway has run here yet; `trilogue serve` starts one")
     return key.reveal()
+
+
+def _configured_key(admin: AdminSettings) -> str:
+    """Return the key with the highest role that the configuration has. Raises AdminError if it has none."""
+    found = [key for role in reversed(Role) for key, its in admin.all_keys().values() if its is role and key]
+    if found:
+        return found[0].reveal()
+    if admin.admits_somebody:
+        raise AdminError("the configuration has no key that this command could use: set `admin.key` or `admin.keys`")
+    raise AdminError("the admin interface is off: an address that others can reach needs `admin.key`")
 
 
 def _refusal(status: int, data: bytes, url: str) -> AdminError:

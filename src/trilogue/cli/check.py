@@ -82,8 +82,8 @@ def summary(config: Config, file: Path | None) -> Iterator[str]:
     yield f"listens on {config.server.host}:{config.server.port}, {counted(config.server.workers, 'worker')}"
     names = ", ".join(key.name for key in config.keys)
     yield f"client keys: {names}" if names else "client keys: none, so only programs on this machine can connect"
-    if config.admin.enabled and (config.admin.key is not None or wants_generated_key(config)):
-        generated = "" if config.admin.key is not None else f", key in {key_file()}"
+    if config.admin.enabled and (config.admin.admits_somebody or wants_generated_key(config)):
+        generated = f", key in {key_file()}" if wants_generated_key(config) else ""
         yield f"admin interface: {config.admin.host}:{config.admin.port}{generated}"
     if config.tracing.wanted(os.environ):
         yield f"traces: {_tracing_line(config.tracing)}"

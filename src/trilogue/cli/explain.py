@@ -12,6 +12,7 @@ import click
 
 from trilogue.cli.admin_client import admin_client, admin_options
 from trilogue.cli.files import counted
+from trilogue.cli.verdicts import verdict_text
 from trilogue.gateway.log.lines import printable
 from trilogue.gateway.observe.request_text import count, duration
 
@@ -65,7 +66,9 @@ def _sections(request: Row) -> Iterator[tuple[str, list[str]]]:
         yield "translation", list(_translation(request))
         yield "lost", list(_losses(request["losses"]))
     if request.get("policies"):
-        yield "policies", [_verdict(one) for one in request["policies"]]
+        yield "policies", [f"{verdict_text(one)}, {_ms(one['duration_ms'])}" for one in request["policies"]]
+    if request.get("asked"):
+        yield "asked", [_question(one) for one in request["asked"]]
     yield "times", [_times(request)]
     if request["input_tokens"] is not None:
         yield "tokens", [_tokens(request)]
@@ -85,7 +88,8 @@ def _headline(request: Row) -> str:
 def _asked(request: Row) -> str:
     how = ", streamed" if request["stream"] else ""
     key = f", key {request['key']}" if request["key"] else ""
-    return f"{request['model'] or request['path']} in {request['client']}{how}{key}"
+    parent = f", by a policy of {request['parent']}" if request.get("parent") else ""
+    return f"{request['model'] or request['path']} in {request['client']}{how}{key}{parent}"
 
 
 def _accounts(considered: list[Row], now: float) -> Iterator[str]:
@@ -150,11 +154,11 @@ def _losses(losses: list[Row]) -> Iterator[str]:
         yield f"  advice: {found[0]['advice']}"
 
 
-def _verdict(one: Row) -> str:
-    """Return what a policy decided, about what, and why."""
-    what = f"{one['kind']} (block {one['block']})" if one["block"] is not None else one["stage"]
-    reason = f": {one['reason']}" if one["reason"] else ""
-    return f"{one['policy']}: {one['verdict']} {what}{reason}, {_ms(one['duration_ms'])}"
+def _question(one: Row) -> str:
+    """Return a request that a policy has made: its model, its outcome and what it has cost."""
+    outcome = "is running" if one["running"] else one["error"] or f"status {one['status']}"
+    cost = "cost unknown" if one["cost"] is None else f"{one['cost']:.6f} {one['currency']}"
+    return f"{one['model']} ({one['id']}): {outcome}, {_ms(one['total_ms'])}, {cost}"
 
 
 def _times(request: Row) -> str:

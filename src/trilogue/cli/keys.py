@@ -5,14 +5,10 @@ The commands work on the store of the configuration. Running gateways notice eve
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
@@ -20,12 +16,11 @@ import msgspec
 import yaml
 
 from trilogue.cli.accounts import CONFIG, aligned
-from trilogue.config import ConfigError, find, load, state_file
+from trilogue.cli.key_store import command_user, open_key_store
+from trilogue.config import Config
+from trilogue.config.key_options import key_option_problems
 from trilogue.gateway.admin.client_keys import KEY_NAME, shown_key
-from trilogue.gateway.setup.managed_keys import FILE_NAME, place_of_keys
 from trilogue.keys import KeyOptions, ManagedKey, parse_time
-from trilogue.state.database import database_of
-from trilogue.state.keys import KeyStore
 
 _COLUMNS = ("key", "status", "ends in", "owner", "models", "limits", "budget", "expires")
 _SETTING = click.option(
@@ -80,9 +75,10 @@ def create(name: str, path: str | None, settings: tuple[str, ...], expires: str 
     """Make a key and print its text, which is not shown again."""
     if not KEY_NAME.fullmatch(name):
         raise click.UsageError("the name must be 1 to 100 letters, digits and . @ + - _")
-    options, ends = _options(KeyOptions(), settings), _time(expires)
-    with _store(path) as store:
-        _print_text(*store.create(name, options, ends, _user()), as_json=as_json)
+    ends = _time(expires)
+    with open_key_store(path) as (store, config):
+        options = _options(KeyOptions(), settings, config)
+        _print_text(*store.create(name, options, ends, command_user()), as_json=as_json)
 
 
 @keys.command()
@@ -93,10 +89,10 @@ def create(name: str, path: str | None, settings: tuple[str, ...], expires: str 
 @_JSON
 def change(key: str, path: str | None, settings: tuple[str, ...], expires: str | None, as_json: bool) -> None:
     """Change options of a key; the others stay. Its text stays the same."""
-    with _store(path) as store:
+    with open_key_store(path) as (store, config):
         old = store.find(key)
         ends = _time(expires) if expires is not None else old.expires
-        changed = store.change(old.id, _options(old.options, settings), ends, _user())
+        changed = store.change(old.id, _options(old.options, settings, config), ends, command_user())
     click.echo(_dumped(changed) if as_json else f"{changed.name} was changed")
 
 
@@ -109,8 +105,8 @@ def change(key: str, path: str | None, settings: tuple[str, ...], expires: str |
 @_JSON
 def rotate(key: str, path: str | None, overlap: str, as_json: bool) -> None:
     """Give a key a new text and print it. The old text works for a while, so that clients can be changed."""
-    with _store(path) as store:
-        _print_text(*store.rotate(key, _time(overlap, 0.0) or 0.0, _user()), as_json=as_json)
+    with open_key_store(path) as (store, _):
+        _print_text(*store.rotate(key, _time(overlap, 0.0) or 0.0, command_user()), as_json=as_json)
 
 
 @keys.command()
@@ -119,25 +115,12 @@ def rotate(key: str, path: str | None, overlap: str, as_json: bool) -> None:
 @click.option("--stop-streams", is_flag=True, help="Also end the requests that run with it.")
 def revoke(key: str, path: str | None, stop_streams: bool) -> None:
     """Make a key stop working for good, on all gateways, within a second."""
-    with _store(path) as store:
-        revoked = store.revoke(key, _user(), stop_streams=stop_streams)
+    with open_key_store(path) as (store, _):
+        revoked = store.revoke(key, command_user(), stop_streams=stop_streams)
     click.echo(f"{revoked.name} was revoked")
 
 
-@contextmanager
-def _store(path: str | None) -> Iterator[KeyStore]:
-    """Open the store of a configuration. Raises UsageError."""
-    file = find(Path(path) if path else None)
-    try:
-        config = load(file, os.environ, secrets=False)
-    except ConfigError as error:
-        raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
-    where = place_of_keys(config.state, state_file(os.environ, FILE_NAME, file))
-    with closing(KeyStore(database_of(where))) as store:
-        yield store
-
-
-def _options(old: KeyOptions, settings: Sequence[str]) -> KeyOptions:
+def _options(old: KeyOptions, settings: Sequence[str], config: Config) -> KeyOptions:
     """Return the options with those changed that were given. Raises UsageError."""
     fields: dict[str, Any] = msgspec.to_builtins(old)
     for text in settings:
@@ -154,9 +137,12 @@ def _options(old: KeyOptions, settings: Sequence[str]) -> KeyOptions:
         else:
             fields[outer] = [found] if isinstance(fields[outer], list | tuple) and isinstance(found, str) else found
     try:
-        return msgspec.convert(fields, KeyOptions)
+        options = msgspec.convert(fields, KeyOptions)
     except msgspec.ValidationError as error:
         raise click.UsageError(f"--set: {error}") from None
+    for place, problem in key_option_problems(options, config):
+        raise click.UsageError(f"--set {place}: {problem}")
+    return options
 
 
 def _time(text: str | None, now: float | None = None) -> float | None:
@@ -168,14 +154,6 @@ def _time(text: str | None, now: float | None = None) -> float | None:
         raise click.UsageError(f"{text} is not a time: use 30d, 12h, or a date such as 2027-01-31") from None
 
 
-def _user() -> str:
-    """Return who runs the command, for the audit log."""
-    try:
-        return f"{getpass.getuser()} (command line)"
-    except (KeyError, OSError):
-        return "command line"
-
-
 def _print_text(key: ManagedKey, text: str, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**shown_key(key, time.time()), "key": text}))
@@ -185,7 +163,7 @@ def _print_text(key: ManagedKey, text: str, *, as_json: bool) -> None:
 
 
 def _print_list(path: str | None, as_json: bool) -> None:
-    with _store(path) as store:
+    with open_key_store(path) as (store, _):
         found = store.all()
     if as_json:
         for key in found:

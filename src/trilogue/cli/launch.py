@@ -21,7 +21,8 @@ from trilogue.cli.welcome import NO_MODEL, Start, example_model
 from trilogue.config import ConfigError, find, load, state_directory, with_dotenv
 from trilogue.config.network import url_fault
 from trilogue.errors import ClientError
-from trilogue.gateway.setup.at_start import event_loop, stored_sealer
+from trilogue.gateway.setup.at_start import event_loop
+from trilogue.gateway.setup.sealing import NoSealKey, stored_sealer
 
 LOG_FILE = "launch.log"
 NO_KEY = "none-needed"
@@ -112,7 +113,10 @@ def _with_own_gateway(row: LaunchClient, options: LaunchOptions, arguments: tupl
     if show:
         _show(row, {"url": "http://127.0.0.1:PORT", "key": SHOWN_KEY, **models}, arguments)
         return
-    sealer, problem = stored_sealer(config)
+    try:
+        sealer, problem = stored_sealer(config)
+    except NoSealKey as error:
+        raise NotStarted(f"state: {error}") from None
     if problem:
         click.echo(f"trilogue: {problem}", err=True)
     log = Path(options.log) if options.log else state_directory(os.environ) / LOG_FILE

@@ -75,7 +75,7 @@ async def run_with_gateway(
             url = f"http://{HOST}:{sock.getsockname()[1]}"
             code = await run_client(client, {"url": url, "key": key, **models}, arguments)
         finally:
-            await listener.drain(DRAIN_SECONDS)
+            await listener.drain(DRAIN_SECONDS, at_once=True)
             await gateway.stop(DRAIN_SECONDS)
     click.echo(f"trilogue: {summary}" + (f"; log: {own.log}" if summary.errors else ""), err=True)
     return code

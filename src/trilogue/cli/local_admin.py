@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.config import Config, Secret, is_loopback, state_directory, state_file
+from trilogue.config import AdminSettings, Config, Secret, is_loopback, state_directory, state_file
 
 KEY_FILE = "admin.key"
 ADDRESS_FILE = "admin.address"
@@ -44,13 +44,13 @@ def wants_generated_key(config: Config) -> bool:
 
 
 def with_admin_key(config: Config) -> Config:
-    """Return the configuration with a key for the admin interface, generated if it has none; without one if it is off.
+    """Return the configuration with a key for the admin interface, generated if it has none; without any if it is off.
 
     Raises OSError if the key cannot be kept.
     """
     if wants_generated_key(config):
         return replace(config, admin=replace(config.admin, key=generated_key()))
-    return config if config.admin.enabled else replace(config, admin=replace(config.admin, key=None))
+    return config if config.admin.enabled else replace(config, admin=AdminSettings(enabled=False))
 
 
 def generated_key() -> Secret:

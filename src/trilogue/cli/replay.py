@@ -20,6 +20,7 @@ from trilogue.capture.requests import profile_with
 from trilogue.cli.capture_tests import make_test
 from trilogue.cli.differences import print_differences
 from trilogue.cli.files import PROTOCOL, counted, read
+from trilogue.cli.replay_policies import ANSWER, judge_files
 from trilogue.model import Json
 from trilogue.probe.client import ProbedServer, Received, ask_once
 
@@ -35,6 +36,8 @@ class ReplayOptions(TypedDict):
     upstream: str | None
     key_env: str | None
     as_test: str | None
+    policy: tuple[str, ...]
+    answer: str | None
     json: bool
 
 
@@ -50,7 +53,14 @@ class ReplayOptions(TypedDict):
 @click.option("--upstream", metavar="URL", help="Also send the request to this server, and compare its response.")
 @click.option("--key-env", metavar="NAME", help="With --upstream: the environment variable that has the server's key.")
 @click.option("--as-test", metavar="DIR", help="Make a test case of each file in this folder, instead of printing.")
-@click.option("--json", is_flag=True, help="Print one JSON object per difference.")
+@click.option(
+    "--policy",
+    metavar="POLICY",
+    multiple=True,
+    help="Apply a policy: a name, FILE.py[:CLASS], MODULE:CLASS, or a YAML file; can be given several times.",
+)
+@click.option("--answer", type=ANSWER, help="With --policy: what policies that ask are told: yes, no, or a score.")
+@click.option("--json", is_flag=True, help="Print one JSON object per difference, and per verdict.")
 def replay(files: tuple[str, ...], **options: Unpack[ReplayOptions]) -> None:
     """Run the translation of captured requests again, offline, and compare it with what was captured.
 
@@ -63,7 +73,22 @@ def replay(files: tuple[str, ...], **options: Unpack[ReplayOptions]) -> None:
     trilogue replay --as-test tests/captures capture.jsonl
 
     Exit codes: 0 no differences, 1 differences, 2 a file cannot be replayed.
+
+    With --policy, the captured requests and responses go through policies instead, and the differences are those that
+    the policies make. FILE may then also be a recorded request, response or stream.
+
+    \b
+    trilogue replay --policy no_shell.py captures/*.jsonl
+    trilogue replay --policy trilogue.yaml captures/*.jsonl
+    trilogue replay --policy judge.yaml --answer 0.9 capture.jsonl
+
+    Exit codes with --policy: 0 everything passes, 1 a policy changes or stops something, 2 a file or a policy cannot be
+    used, or a policy could not decide.
     """
+    if options["policy"]:
+        sys.exit(_judged(files, options))
+    if options["answer"] is not None:
+        raise click.UsageError("--answer needs --policy")
     change = Change(protocol=options["to"], profile=dict(_setting(one) for one in options["profile"]))
     try:
         profile_with(change.profile)
@@ -74,6 +99,13 @@ def replay(files: tuple[str, ...], **options: Unpack[ReplayOptions]) -> None:
         worst = max(worst, _replayed(path, change, options))
     if worst:
         sys.exit(worst)
+
+
+def _judged(files: tuple[str, ...], options: ReplayOptions) -> int:
+    others = (options["to"], options["profile"], options["upstream"], options["as_test"])
+    if any(others):
+        raise click.UsageError("--policy cannot be combined with --to, --profile, --upstream or --as-test")
+    return judge_files(files, options["policy"], options["answer"], json=options["json"])
 
 
 def _setting(text: str) -> tuple[str, Json]:

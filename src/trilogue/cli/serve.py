@@ -45,6 +45,7 @@ from trilogue.gateway.process.signals import hold_reloads
 from trilogue.gateway.process.supervisor import Supervisor
 from trilogue.gateway.process.worker import Worker, load_or_none
 from trilogue.gateway.setup.at_start import event_loop, is_file, store_fault, transports
+from trilogue.gateway.setup.sealing import NoSealKey
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.state import FILE_NAME
@@ -93,7 +94,10 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
         raise NotStarted("several workers need a system that can fork processes; use one: --workers 1")
     configure_logging(config.server.log)
     listener = listen(config.server.host, config.server.port)
-    sealer = make_sealer(config)
+    try:
+        sealer = make_sealer(config)
+    except NoSealKey as error:
+        raise NotStarted(f"state: {error}") from None
     check_store(settings, sealer)
     fault = fault_of_usage(config, settings.file)
     if fault is not None:
@@ -194,8 +198,10 @@ class ServeOptions:
         """Return where the console is and where its key is, for people; empty without an admin interface."""
         if not self._admin_url:
             return ""
+        admin = self.config.admin
         where = str(key_file()) if self._key_generated else "admin.key of the configuration"
-        return f"Console: {self.config.admin.public_url or self._admin_url} (sign in with the key in {where})"
+        how = f" (sign in with the key in {where})" if admin.key is not None else ""
+        return f"Console: {admin.public_url or self._admin_url}{how}"
 
     def reload(self) -> bool:
         """Load the configuration, log the outcome, apply its log settings, and return whether it worked."""
@@ -218,7 +224,8 @@ def _restart_settings(config: Config) -> dict[str, object]:
         "server.workers": server.workers,
         "tracing": config.tracing,
         "usage": config.usage,
-        "admin": (admin.host, admin.port, admin.metrics) if admin.key else None,
+        "cluster": config.cluster,
+        "admin": (admin.host, admin.port, admin.metrics) if admin.admits_somebody else None,
     }
 
 

@@ -50,7 +50,7 @@ def listen_for_admins(admin: AdminSettings, *, any_port: bool) -> socket.socket 
 
     `any_port`: if the port is in use, take any other. Raises NotStarted.
     """
-    if admin.key is None:
+    if not admin.admits_somebody:
         return None
     try:
         listener = listen(admin.host, admin.port)

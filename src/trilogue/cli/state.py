@@ -20,6 +20,7 @@ from msgspec.structs import asdict
 
 from trilogue.cli.accounts import time_since
 from trilogue.cli.files import counted
+from trilogue.cli.key_store import note_change, open_key_store
 from trilogue.cli.stored import open_store
 from trilogue.config import Config, ConfigError, StateSettings, find, load, with_dotenv
 from trilogue.gateway.setup.at_start import default_store
@@ -109,6 +110,9 @@ def delete(path: str | None, name: str, yes: bool) -> None:
             raise click.UsageError("confirm with --yes")
         counts = ", ".join(_counts(one) for one in owners)
         click.confirm(f"Delete everything that is kept for {name} ({counts})?", abort=True, err=True)
+    kept: Json = {"responses": sum(one.responses for one in owners), "bytes": sum(one.bytes for one in owners)}
+    with open_key_store(path) as (keys, _):
+        note_change(keys, "delete stored responses", name, before=kept)
     deleted = sum(_repeated(partial(store.owners.delete_some, one.owner)) for one in owners)
     click.echo(f"{_entries(deleted)} of {name} deleted")
 

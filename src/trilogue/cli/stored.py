@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 
@@ -10,14 +9,18 @@ import click
 
 from trilogue import Sealer
 from trilogue.cipher import KEY_BYTES
-from trilogue.config import Config, state_directory
-from trilogue.gateway.setup.at_start import SEAL_FILE, default_store, stored_sealer
+from trilogue.config import Config
+from trilogue.gateway.setup.at_start import default_store
 from trilogue.gateway.setup.response_store import MEMORY, limits_of, place_of
+from trilogue.gateway.setup.sealing import NoSealKey, known_keys, stored_sealer
 from trilogue.state.responses import ResponseStore, database_of
 
 
 def sealer(config: Config) -> Sealer:
-    """Return a sealer with the configured keys, or with a key that is created on the first run and kept."""
+    """Return a sealer with the configured keys, or with a key that is created on the first run and kept.
+
+    Raises NoSealKey.
+    """
     found, problem = stored_sealer(config)
     if problem:
         click.echo(f"trilogue: {problem}", err=True)
@@ -46,9 +49,9 @@ def open_store(config: Config, config_file: Path | None) -> ResponseStore | None
 
 def _known_keys(config: Config) -> tuple[bytes, ...]:
     """Return the keys that stored content is decrypted with. If there are none, nothing can be decrypted."""
-    if config.seal_keys:
-        return Sealer([key.derive() for key in config.seal_keys]).storage_keys
+    nothing = (secrets.token_bytes(KEY_BYTES),)
     try:
-        return Sealer([(state_directory(os.environ) / SEAL_FILE).read_bytes()]).storage_keys
-    except (OSError, ValueError):
-        return (secrets.token_bytes(KEY_BYTES),)
+        return known_keys(config) or nothing
+    except NoSealKey:
+        # The database cannot be used. The command itself will say why.
+        return nothing

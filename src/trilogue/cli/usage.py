@@ -8,15 +8,20 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
+from trilogue.cli.accounts import aligned
+from trilogue.cli.budgets import budgets_left
 from trilogue.config import ConfigError, find, load
 from trilogue.embedded.usage_ledger import default_file
 from trilogue.gateway.usage.place import NOWHERE, live_folder, place_of_usage, tables_at
 from trilogue.gateway.usage.query import BY, SINCE, usage_query
 from trilogue.gateway.usage.report import encode, fields_of, usage_csv, usage_text
 from trilogue.state.ledger import COLUMNS, UsageLine, UsageQuery, read_usage
+
+_BUDGET_TITLES = ("budget", "period", "limit", "spent", "reserved", "left", "resets")
 
 
 @click.command()
@@ -47,20 +52,27 @@ def usage(as_csv: bool, as_json: bool, path: str | None, **asked: str | None) ->
     if as_csv and as_json:
         raise click.UsageError("use --csv or --json, not both")
     query = usage_query({name: value for name, value in asked.items() if value is not None}, time.time())
-    lines = _read(path, query)
+    lines, budgets = _read(path, query)
     if as_csv:
         click.echo(usage_csv(lines, query.by), nl=False)
     elif as_json:
         for line in lines:
             click.echo(encode(fields_of(line, query.by)))
-    elif lines:
-        click.echo(usage_text(lines, query.by))
+        for budget in budgets:
+            click.echo(encode({"budget": budget}))
     else:
-        click.echo("nothing was used in this time")
+        click.echo(usage_text(lines, query.by) if lines else "nothing was used in this time")
+        if budgets:
+            click.echo(f"\n{aligned([_BUDGET_TITLES, *(_budget_cells(budget) for budget in budgets)])}")
 
 
-def _read(path: str | None, query: UsageQuery) -> list[UsageLine]:
-    """Return the sums. Raises UsageError, and StoreError if the ledger cannot be read."""
+def _budget_cells(budget: dict[str, Any]) -> tuple[str, ...]:
+    amounts = (f"${budget[name]:,.4f}" for name in ("limit", "spent", "reserved", "left"))
+    return f"{budget['kind']} {budget['name']}", budget["period"], *amounts, budget["resets_at"] or "never"
+
+
+def _read(path: str | None, query: UsageQuery) -> tuple[list[UsageLine], list[dict[str, Any]]]:
+    """Return the sums, and what is left of budgets. Raises UsageError, and StoreError if the ledger cannot be read."""
     config_file = find(Path(path) if path else None)
     try:
         config = load(config_file, os.environ, secrets=False)
@@ -74,7 +86,8 @@ def _read(path: str | None, query: UsageQuery) -> list[UsageLine]:
         raise click.UsageError("usage.store: the secret that the configuration refers to cannot be found")
     tables = tables_at(place)
     try:
-        return read_usage(tables, live_folder(file), query)
+        lines = read_usage(tables, live_folder(file), query)
+        return lines, budgets_left(config_file, config)
     finally:
         if tables is not None:
             tables.close()

@@ -99,7 +99,7 @@ def _clients(url: str, model: str, key: KeyHint) -> Iterator[str]:
 
 def _explain(start: Start) -> Iterator[str]:
     """Yield how to see what happened to a request, if the admin interface is on."""
-    if start.config.admin.key is not None:
+    if start.config.admin.admits_somebody:
         yield ""
         yield "See what happened to the last request:"
         yield f"  trilogue explain{f' --config {quote(str(start.file))}' if start.file is not None else ''}"

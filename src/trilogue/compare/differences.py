@@ -41,12 +41,18 @@ class Difference(Struct, frozen=True):
 
 def differences(a: Json, b: Json, path: str = "", *, loose: bool = False) -> Iterator[Difference]:
     """Yield every difference between two trees. `loose`: white space in texts does not count."""
-    if isinstance(a, dict) and isinstance(b, dict):
+    if isinstance(a, dict) and isinstance(b, dict) and _kind(a) == _kind(b):
         yield from _of_objects(a, b, path, loose)
     elif isinstance(a, list) and isinstance(b, list):
         yield from _of_lists(a, b, path, loose)
     elif not _same(a, b, loose):
         yield Difference(path, a, b)
+
+
+def _kind(value: dict[str, Json]) -> str:
+    """Return the kind of a neutral value. Values of two kinds differ as a whole, not field by field."""
+    kind = value.get("is")
+    return kind if isinstance(kind, str) and kind.isidentifier() else ""
 
 
 def _of_objects(a: dict[str, Json], b: dict[str, Json], path: str, loose: bool) -> Iterator[Difference]:

@@ -4,7 +4,9 @@ Reads a YAML file and the environment. Returns a `Config` in which every secret 
 in, or raises a `ConfigError` that lists all problems.
 """
 
+from trilogue.config.admin import AdminSettings, Role, SignOnSettings
 from trilogue.config.captures import CaptureSettings
+from trilogue.config.cluster import ClusterSettings
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.folders import state_directory, state_file
 from trilogue.config.load import environment_config, find, load, parse
@@ -15,7 +17,6 @@ from trilogue.config.secret import Secret
 from trilogue.config.timeouts import ProviderTimeouts
 from trilogue.config.tracing import TracingSettings
 from trilogue.config.types import (
-    AdminSettings,
     ClientKeySettings,
     Config,
     Log,
@@ -30,14 +31,17 @@ __all__ = [
     "AdminSettings",
     "CaptureSettings",
     "ClientKeySettings",
+    "ClusterSettings",
     "Config",
     "ConfigError",
     "Log",
     "Problem",
     "ProviderSettings",
     "ProviderTimeouts",
+    "Role",
     "Secret",
     "Server",
+    "SignOnSettings",
     "StateSettings",
     "TracingSettings",
     "Vault",

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import inspect
 from msgspec.structs import replace
 
+from trilogue.config.cluster_problems import postgresql_fault
 from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
 from trilogue.config.folders import FILE_NAME, config_directory
 from trilogue.config.foreign import foreign_hint
@@ -205,7 +206,17 @@ def fill_defaults(config: Config, fallback: Mapping[str, ProviderSettings]) -> C
     """Fill in names, addresses, vendors and auth headers. Without providers, use those of `fallback`."""
     keys = tuple(replace(key, name=key.name or f"key-{number}") for number, key in enumerate(config.keys, 1))
     providers = {name: _fill_provider(name, one) for name, one in (config.providers or fallback).items()}
-    return replace(config, keys=keys, providers=providers)
+    return _with_cluster_stores(replace(config, keys=keys, providers=providers))
+
+
+def _with_cluster_stores(config: Config) -> Config:
+    """Keep in the database of the cluster what has no other place."""
+    database = config.cluster.postgresql
+    if not database or postgresql_fault(database.reveal()):
+        return config
+    state = config.state if config.state.store is not None else replace(config.state, store=database)
+    usage = config.usage if config.usage.store is not None else replace(config.usage, store=database)
+    return replace(config, state=state, usage=usage)
 
 
 def _fill_provider(name: str, provider: ProviderSettings) -> ProviderSettings:

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from msgspec.structs import replace
 
+from trilogue.config.admin import sign_on_problem
 from trilogue.config.providers import ProviderSettings
 from trilogue.config.secret import Secret
 from trilogue.config.tracing import tracing_problem
@@ -124,7 +125,12 @@ def is_loopback(host: str) -> bool:
 
 def reason_not_to_start(config: Config, environ: Mapping[str, str] | None = None) -> str | None:
     """Return why the gateway must not start with this configuration and environment, or None."""
-    return exposure_problem(config) or _loop_problem(config) or tracing_problem(config.tracing, environ or {})
+    return (
+        exposure_problem(config)
+        or _loop_problem(config)
+        or tracing_problem(config.tracing, environ or {})
+        or sign_on_problem(config.admin)
+    )
 
 
 def exposure_problem(config: Config) -> str | None:

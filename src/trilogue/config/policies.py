@@ -78,7 +78,7 @@ def _define(
     if not isinstance(entry, dict):
         yield "must be the name of a policy, or settings with its name under use"
         return
-    entry = {"name": name, **entry, "use": _located(entry.get("use"), folder)}
+    entry = {"name": name, **entry, "use": located(entry.get("use"), folder)}
     try:
         entry = _with_secrets(entry, environ, folder)
         make_policy(entry)
@@ -96,7 +96,7 @@ def _direct(definitions: dict[str, Any], name: str, folder: Path, known: list[st
     yield from _define(definitions, name, name, None, folder)
 
 
-def _located(use: Any, folder: Path) -> Any:
+def located(use: Any, folder: Path) -> Any:
     """Return what to use, with a complete path if it is in a Python file."""
     if not isinstance(use, str) or not use.partition(":")[0].endswith(_FILE_MARK):
         return use
@@ -105,7 +105,10 @@ def _located(use: Any, folder: Path) -> Any:
 
 def _with_secrets(entry: dict[str, Any], environ: Mapping[str, str] | None, folder: Path) -> dict[str, Any]:
     use = entry["use"]
-    names = find_policy(use).secrets if isinstance(use, str) and use else ()
+    try:
+        names = find_policy(use).secrets if isinstance(use, str) and use else ()
+    except PolicyError as error:
+        raise PolicyError(f"{use}: {error}") from None
     found = {name: entry[name] for name in names if isinstance(entry.get(name), str)}
     if environ is None:
         # Any text will do: the commands that need no secrets run no policies.

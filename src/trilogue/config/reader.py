@@ -21,6 +21,7 @@ from trilogue.config.secret import Secret, resolve
 from trilogue.config.sources import BadReference, ClientSource, CommandSource, MissingSecret
 from trilogue.config.types import ClientKeySettings, StateSettings
 from trilogue.config.usage import UsageSettings
+from trilogue.config.webhook import WebhookSettings
 from trilogue.model import Protocol
 from trilogue.routing import RouteTarget
 
@@ -37,6 +38,7 @@ SHORT_FORMS: dict[type, str] = {
     ProfileSettings: "name",
     StateSettings: "store",
     UsageSettings: "store",
+    WebhookSettings: "url",
     RouteTarget: "provider/model",
 }
 """types that may be written as a plain string, and what that string is"""

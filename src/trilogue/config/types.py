@@ -13,12 +13,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from trilogue.config.admin import AdminSettings
 from trilogue.config.captures import CaptureSettings
+from trilogue.config.cluster import ClusterSettings
 from trilogue.config.providers import AccountSettings, ProviderSettings
 from trilogue.config.secret import Secret
 from trilogue.config.timeouts import ProviderTimeouts, Seconds
 from trilogue.config.tracing import TracingSettings
 from trilogue.config.usage import UsageSettings
+from trilogue.config.webhook import WebhookSettings
 from trilogue.keys import KeyOptions
 from trilogue.limits import BudgetSettings, RateLimits
 from trilogue.model import Severity, Usage
@@ -110,27 +113,6 @@ class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.store is None or self.store.reveal() != "none"
 
 
-class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The admin interface: a separate listener with a key of its own."""
-
-    enabled: bool = True
-    """whether there is an admin interface"""
-    key: Secret | None = None
-    """its key, different from all client keys: `env:NAME` or `file:path`; default: one is generated and kept in the
-    state folder, for this machine only"""
-    host: str = "127.0.0.1"
-    """address to bind; anything other than loopback requires `key`"""
-    port: Port = 4001
-    """port to bind; 0 picks any free port, and so does a port in use if `key` is not set"""
-    metrics: bool = True
-    """count requests for `GET /metrics`"""
-    public_url: str = ""
-    """address of the admin interface for browsers, if a proxy is in front of it: `https://trilogue.example.com`"""
-    keep_requests: Annotated[int, Meta(ge=0, le=100_000)] = 200
-    """how many recent requests each worker remembers for `trilogue explain`; each request gets slightly slower the more
-    are kept"""
-
-
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of a configuration file, checked and with defaults."""
 
@@ -173,6 +155,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """what is kept of responses and conversations, and where; `none` to keep nothing"""
     usage: UsageSettings = UsageSettings()
     """what is kept of usage and cost, and where; `none` to count nothing"""
+    webhook: WebhookSettings = WebhookSettings()
+    """where warnings about budgets are sent, besides the log"""
+    cluster: ClusterSettings = ClusterSettings()
+    """several machines that behave as one gateway; off by default"""
     price_file: str = ""
     """a YAML file with prices by provider or vendor, and by model, in the form of `prices`; relative to the folder of
     the configuration file"""

@@ -11,13 +11,17 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from trilogue.config.admin_checks import MIN_SECRET, admin_secrets, admin_warnings, check_admin
 from trilogue.config.client_accounts import client_account_problems
+from trilogue.config.cluster_problems import POSTGRESQL, cluster_problems, cluster_warnings
+from trilogue.config.key_options import key_option_problems
 from trilogue.config.network import is_loopback, official_urls, proxy_fault, url_fault
 from trilogue.config.problems import NAME, NAME_RULE
 from trilogue.config.providers import DEMO_URL, ProviderSettings
 from trilogue.config.secret import Secret, foreign_reference
 from trilogue.config.tracing import TracingSettings
 from trilogue.config.types import Config, routable
+from trilogue.config.webhook import WebhookSettings
 from trilogue.errors import ClientError
 from trilogue.headers import LEGAL_NAME, OF_CONNECTION
 from trilogue.keys import is_time
@@ -26,11 +30,9 @@ from trilogue.routing import find_problems
 from trilogue.routing.errors import name_fault
 
 MIN_SEAL_KEY = 32
-MIN_ADMIN_KEY = 16
 MIN_CLIENT_KEY = 8
 """smallest length in characters; a shorter key can be guessed in seconds"""
 
-_POSTGRESQL = ("postgresql://", "postgres://")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _SET_BY_GATEWAY = OF_CONNECTION | {"accept-encoding", "content-type"}
 _LITERAL = "the secret is written in the file; use env:NAME or file:path to keep it out"
@@ -47,11 +49,15 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     if not _is_host(config.server.host):
         yield "server.host", "must be an IP address or a host name"
     yield from _check_keys(config)
-    yield from _check_admin(config)
+    if not _is_host(config.admin.host):
+        yield "admin.host", "must be an IP address or a host name"
+    yield from check_admin(config)
     yield from _check_rules(config)
     yield from _check_store("state.store", config.state.store, ("memory", "none"))
     yield from _check_store("usage.store", config.usage.store, ("none",))
+    yield from cluster_problems(config.cluster)
     yield from _check_tracing(config.tracing)
+    yield from _check_webhook(config.webhook)
     yield from _check_capture(config)
     for name, provider in config.providers.items():
         yield from _check_provider(f"providers.{name}", name, provider)
@@ -81,25 +87,8 @@ def _check_keys(config: Config) -> Findings:
             yield f"keys[{index}]", f"must have at least {MIN_CLIENT_KEY} characters"
         if key.expires and not is_time(key.expires):
             yield f"keys[{index}].expires", "must be a date or a time such as 2027-01-31 or 2027-01-31T18:00"
-        for number, provider in enumerate(key.providers):
-            if provider not in config.providers:
-                yield f"keys[{index}].providers[{number}]", "there is no such provider"
-
-
-def _check_admin(config: Config) -> Findings:
-    admin = config.admin
-    if not _is_host(admin.host):
-        yield "admin.host", "must be an IP address or a host name"
-    if admin.public_url and (admin.public_url == "demo:" or url_fault(admin.public_url)):
-        yield "admin.public_url", "must be an http(s) URL without a login"
-    if admin.key is None:
-        return
-    if len(admin.key.reveal()) < MIN_ADMIN_KEY:
-        yield "admin.key", f"must have at least {MIN_ADMIN_KEY} characters"
-    if any(key.key == admin.key for key in config.keys):
-        yield "admin.key", "must not be one of the client keys"
-    if admin.port and (admin.port, admin.host) == (config.server.port, config.server.host):
-        yield "admin.port", "is already the port of the gateway"
+        for path, text in key_option_problems(key, config, policies=False):
+            yield f"keys[{index}].{path}", text
 
 
 def _check_rules(config: Config) -> Findings:
@@ -116,7 +105,7 @@ def _check_store(path: str, store: Secret | None, named: Iterable[str]) -> Findi
     if not where or where in named:
         return
     kinds = f"use the path of a file, postgresql://… or {' or '.join(named)}"
-    if where.startswith(_POSTGRESQL):
+    if where.startswith(POSTGRESQL):
         if not _is_url(where):
             yield path, "is not a valid URL"
     elif "://" in where:
@@ -137,6 +126,17 @@ def _check_tracing(tracing: TracingSettings) -> Findings:
     if tracing.endpoint and (tracing.endpoint.startswith("demo") or url_fault(tracing.endpoint)):
         yield "tracing.endpoint", "must be an http(s) URL without a user, a password or a key; put the key into headers"
     yield from _check_headers("tracing.headers", tracing.headers)
+
+
+def _check_webhook(webhook: WebhookSettings) -> Findings:
+    if webhook.url and not webhook.url.reveal().startswith(("http://", "https://")):
+        yield "webhook.url", "must be an http(s) URL"
+    elif webhook.url and not _is_url(webhook.url.reveal()):
+        yield "webhook.url", "is not a valid URL"
+    if webhook.secret and len(webhook.secret.reveal()) < MIN_SECRET:
+        yield "webhook.secret", f"must have at least {MIN_SECRET} characters"
+    if webhook.secret is not None and webhook.url is None:
+        yield "webhook.secret", "needs webhook.url"
 
 
 def _check_capture(config: Config) -> Findings:
@@ -221,9 +221,12 @@ def warnings(config: Config) -> Findings:
             yield f"providers.{name}.base_url", "http:// sends the key unencrypted"
     for alias in _unserved_aliases(config):
         yield f"aliases.{alias}", f"no provider serves {config.aliases[alias]}"
-    if config.admin.enabled and config.admin.key is None and not is_loopback(config.admin.host):
-        yield "admin.host", "the admin interface is off: an address that other machines can reach needs admin.key"
+    yield from admin_warnings(config.admin)
+    url = config.webhook.url.reveal() if config.webhook.url else ""
+    if url.startswith("http://") and not _is_on_loopback(url):
+        yield "webhook.url", "http:// sends warnings unencrypted"
     yield from _state_warnings(config)
+    yield from cluster_warnings(config.cluster, has_seal_keys=bool(config.seal_keys))
     yield from _tracing_warnings(config.tracing)
 
 
@@ -231,8 +234,8 @@ def _state_warnings(config: Config) -> Findings:
     where = config.state.store.reveal() if config.state.store is not None else ""
     if where == "memory" and config.server.workers > 1:
         yield "state.store", "each worker has a memory of its own: a request may not find what another worker keeps"
-    if where.startswith(_POSTGRESQL) and not config.seal_keys:
-        text = "there are none: each machine encrypts with a key of its own, and cannot read what another one stored"
+    if where.startswith(POSTGRESQL) and not config.seal_keys:
+        text = "there are none: the key is kept in the database, where whoever can read it can read what is stored"
         yield "seal_keys", text
 
 
@@ -266,14 +269,25 @@ def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
     for path, proxy in _proxies(config):
         if "@" in proxy.reveal():
             yield path, proxy
-    if config.admin.key is not None:
-        yield "admin.key", config.admin.key
-    if config.state.store is not None and "@" in config.state.store.reveal():
-        yield "state.store", config.state.store
-    if config.usage.store is not None and "@" in config.usage.store.reveal():
-        yield "usage.store", config.usage.store
+    yield from admin_secrets(config.admin)
+    yield from (
+        (f"webhook.{name}", value) for name in ("url", "secret") if (value := getattr(config.webhook, name)) is not None
+    )
+    for path, store in _addresses(config):
+        if store is not None and "@" in store.reveal():
+            yield path, store
     yield from ((f"tracing.headers.{name}", value) for name, value in config.tracing.headers.items())
     yield from ((f"seal_keys[{index}]", key) for index, key in enumerate(config.seal_keys))
+
+
+def _addresses(config: Config) -> Iterator[tuple[str, Secret | None]]:
+    """Yield where things are kept, which may contain a password. The database of a cluster is there once."""
+    cluster = config.cluster
+    yield "cluster.redis", cluster.redis
+    yield "cluster.postgresql", cluster.postgresql
+    for path, store in (("state.store", config.state.store), ("usage.store", config.usage.store)):
+        if store is not cluster.postgresql:
+            yield path, store
 
 
 def _proxies(config: Config) -> Iterator[tuple[str, Secret]]:

@@ -53,8 +53,7 @@ class Vault:
 
     def put(self, name: str, key: str) -> None:
         """Store the key of an account, or replace it. Raise VaultError."""
-        if not NAME.fullmatch(name):
-            raise VaultError(f"a name {NAME_RULE}")
+        check_name(name)
         held = self._read()
         nonce = secrets.token_bytes(NONCE_BYTES)
         try:
@@ -99,6 +98,12 @@ class Vault:
             raise VaultError(f"cannot read {self._key_file}: {error.strerror}") from None
         except ValueError:
             raise VaultError(f"{self._key_file} is damaged") from None
+
+
+def check_name(name: str) -> None:
+    """Raise VaultError unless a stored key can have this name."""
+    if not NAME.fullmatch(name):
+        raise VaultError(f"a name {NAME_RULE}")
 
 
 def _write_private(path: Path, data: bytes) -> None:

@@ -110,6 +110,8 @@ def path_below(path: str, root: str) -> str:
 class Outbox:
     """Messages that wait to be sent to the client. The `ClientLink` of a response over ASGI."""
 
+    peer = ""
+
     def __init__(self) -> None:
         self.keep_alive = True
         self.paused = False

@@ -20,7 +20,8 @@ from trilogue.gateway.endpoints.app import Gateway
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.process.key_watch import KeyWatch
-from trilogue.gateway.setup.at_start import store_fault, stored_sealer, transports
+from trilogue.gateway.setup.at_start import store_fault, transports
+from trilogue.gateway.setup.sealing import stored_sealer
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.state import FILE_NAME
@@ -69,6 +70,7 @@ class EmbeddedGateway:
 
     async def start(self) -> None:
         """Keep the state of accounts in step with other processes from now on."""
+        self._state.stores.start()
         self._ticking = asyncio.create_task(self._tick(), name="trilogue tick")
 
     async def stop(self, seconds: float) -> None:
@@ -94,7 +96,7 @@ class EmbeddedGateway:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self._state.sync()
+            self._state.tick()
             self._key_watch.tick()
             self._capture.tick()
             journal.catch_up()

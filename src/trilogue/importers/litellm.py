@@ -63,7 +63,7 @@ SETTINGS: Reasons = {
     "default_fallbacks": "add them as targets of the routes that need them",
     "routing_strategy": "targets of a route are tried in order; accounts of a provider by pool.strategy",
     "environment_variables": "set them in the environment of the gateway",
-    "guardrails": "the configuration has no equivalent",
+    "guardrails": "write them as policies, see docs/from-other-policies.md",
     "mcp_servers": "Trilogue is not an MCP gateway",
 }
 

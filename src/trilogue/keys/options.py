@@ -29,6 +29,8 @@ class KeyOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """models that it may ask for, as clients name them: names or patterns such as `claude-*`; default: all"""
     providers: tuple[str, ...] = ()
     """providers that its requests may go to; default: all"""
+    routes: tuple[str, ...] = ()
+    """routes that its requests may use, by their `match`; default: all, and models that no route matches"""
     policies: tuple[str, ...] = ()
     """policies for requests with this key, by name"""
     limits: RateLimits = RateLimits()
@@ -39,7 +41,8 @@ class KeyOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def restricts(self) -> bool:
         """Whether requests with the key may not do everything, or count for somebody."""
-        return bool(self.owner or self.models or self.providers or self.limits != NO_LIMITS or self.budget != NO_BUDGET)
+        narrowed = self.models or self.providers or self.routes
+        return bool(self.owner or narrowed or self.limits != NO_LIMITS or self.budget != NO_BUDGET)
 
 
 def is_time(text: str) -> bool:

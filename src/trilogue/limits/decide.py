@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from trilogue.limits.leases import BILLION, FIRST_BUDGET, Ask, Counter, Leasing, counters, usable
 from trilogue.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits
 from trilogue.limits.slots import (
     COUNTED,
@@ -20,7 +21,6 @@ from trilogue.limits.slots import (
     PERIODS,
     RESERVED,
     RUNNING,
-    RUNNING_ELSEWHERE,
     SPENT,
     SPENT_ELSEWHERE,
     WARNED,
@@ -30,19 +30,24 @@ from trilogue.limits.slots import (
     window,
 )
 
-BILLION = 1_000_000_000
 WARN_SHARE = 0.8
-CONCURRENCY_RETRY = 1.0
+TOLD = -1
+"""marks a warning that has arrived; until then the cell has the time of the latest try"""
+REMIND_SECONDS = 600
+"""after which a warning is given again that has not arrived, because its process ended or gave up"""
+RUNNING_RETRY = 1.0
 """seconds: when a running request ends is not known"""
+UNAVAILABLE_RETRY = 5.0
 
 
 class Subject(Struct, frozen=True):
-    """Who or what a request counts for: `kind` is key, owner, model or route."""
+    """Who or what a request counts for: `kind` is key, owner, model or route. `shown`: its name for people."""
 
     kind: str
     name: str
     limits: RateLimits = NO_LIMITS
     budget: BudgetSettings = NO_BUDGET
+    shown: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -58,12 +63,13 @@ class Estimate(NamedTuple):
 class Refused(NamedTuple):
     """Why a request may not go on. `retry_after`: seconds; None if waiting does not help.
 
-    `limit`: the setting that is exhausted. `reason`: `rate`, `budget`, or `price` if the price is unknown.
+    `limit`: the setting that is exhausted. `reason`: `rate`, `budget`, `price` if the price is unknown, or
+    `unavailable` if it cannot be known what was spent.
     """
 
     subject: Subject
     limit: str
-    reason: Literal["rate", "budget", "price"]
+    reason: Literal["rate", "budget", "price", "unavailable"]
     retry_after: float | None
 
 
@@ -77,21 +83,31 @@ class Remaining(NamedTuple):
 
 
 class Warned(NamedTuple):
-    """A budget of which most is spent, noticed for the first time in its period. Amounts are in dollars."""
+    """A budget of which most is spent, noticed for the first time in its period. Amounts are in dollars.
+
+    `number`: tells the period from other ones of its kind.
+    """
 
     subject: Subject
     period: str
+    number: int
     spent: float
     limit: float
 
 
 Subjects = Sequence[tuple[Subject, Row]]
+NOTHING = Estimate(0, 0)
 
 
-def admit(now: float, subjects: Subjects, estimate: Estimate) -> Refused | list[Remaining]:
-    """Count a request for all of its subjects, and return what they have left; or count nothing and say why."""
+def admit(
+    now: float, subjects: Subjects, estimate: Estimate, leasing: Leasing | None = None
+) -> Refused | list[Remaining]:
+    """Count a request for all of its subjects, and return what they have left; or count nothing and say why.
+
+    `leasing`: how the cluster is doing that grants limits to this machine; None if there is none.
+    """
     for subject, row in subjects:
-        refused = _refusal(now, subject, row, estimate)
+        refused = _refusal(now, subject, row, estimate, leasing)
         if refused is not None:
             return refused
     remaining = [one for subject, row in subjects for one in _count(now, subject, row, estimate)]
@@ -103,70 +119,115 @@ def admit(now: float, subjects: Subjects, estimate: Estimate) -> Refused | list[
     return list(tightest.values())
 
 
-def settle(now: float, subjects: Subjects, estimate: Estimate, used: Estimate) -> list[Warned]:
-    """Replace the estimate of a request that has ended by what it took; return the budgets that are nearly spent."""
+def settle(now: float, subjects: Subjects, estimate: Estimate, used: Estimate, began: float) -> list[Warned]:
+    """Replace the estimate of a request that has ended by what it took; return the budgets that are nearly spent.
+
+    `began`: when it was admitted.
+    """
+    for _, row in subjects:
+        row[RUNNING] = max(0, row[RUNNING] - 1)
+    return charge(now, subjects, used, estimate, began)
+
+
+def charge(
+    now: float, subjects: Subjects, used: Estimate, estimate: Estimate = NOTHING, began: float | None = None
+) -> list[Warned]:
+    """Count what something took that is not a request of its own; return the budgets that are nearly spent.
+
+    `estimate`: what was counted for it before, if anything was; `began`: when that was.
+    """
     warned = []
     for subject, row in subjects:
-        row[RUNNING] = max(0, row[RUNNING] - 1)
         for position, counted in enumerate(COUNTED):
             if counted.what == "tokens" and getattr(subject.limits, counted.limit) is not None:
-                at = window(row, position, now)
-                # The window may be a later one than that of the estimate: then only what is over it is counted.
-                row[at + OWN] = max(0, row[at + OWN] + used.tokens - estimate.tokens)
-        for position, limit in _budgets(subject):
+                at, more = window(row, position, now), used.tokens - estimate.tokens
+                if began is not None and int(began) // counted.seconds != row[at]:
+                    # The estimate was counted in an earlier window: only what is over it is counted in this one.
+                    more = max(0, more)
+                row[at + OWN] = max(0, row[at + OWN] + more)
+        for position, limit in budgets_of(subject):
             at = budget(row, position, now)
             row[at + RESERVED] = max(0, row[at + RESERVED] - (estimate.cost or 0))
             row[at + SPENT] += used.cost or 0
             total = row[at + SPENT] + row[at + SPENT_ELSEWHERE]
-            if not row[at + WARNED] and total >= WARN_SHARE * limit:
-                row[at + WARNED] = 1
-                warned.append(Warned(subject, PERIODS[position].name, total / BILLION, limit / BILLION))
+            told = row[at + WARNED]
+            if total >= WARN_SHARE * limit and told != TOLD and now - told >= REMIND_SECONDS:
+                row[at + WARNED] = int(now)
+                warned.append(Warned(subject, PERIODS[position].name, row[at], total / BILLION, limit / BILLION))
     return warned
 
 
-def spent(now: float, subject: Subject, row: Row) -> dict[str, tuple[float, float]]:
-    """Return what was spent and what may be spent in each period that has a budget, in dollars."""
-    found = {}
-    for position, limit in _budgets(subject):
-        at = budget(row, position, now)
-        found[PERIODS[position].name] = ((row[at + SPENT] + row[at + SPENT_ELSEWHERE]) / BILLION, limit / BILLION)
+def mark_told(now: float, subject: Subject, row: Row, period: str) -> None:
+    """Note that a warning about a budget has arrived, so that it is not given again in this period."""
+    for position, _ in budgets_of(subject):
+        if PERIODS[position].name == period:
+            row[budget(row, position, now) + WARNED] = TOLD
+
+
+def shortage(now: float, subject: Subject, row: Row, estimate: Estimate) -> list[Ask]:
+    """Return the counts of a subject that have a limit, and how much more of each a request needs to be granted."""
+    found = []
+    for counter in counters(now, subject.limits, subject.budget, row):
+        needed = counter.used + _taken(counter.which, counter.limit, estimate)
+        found.append(Ask(counter, max(0, needed - usable(now, row, counter.granted, counter.used))))
     return found
 
 
-def _refusal(now: float, subject: Subject, row: Row, estimate: Estimate) -> Refused | None:
-    most = subject.limits.concurrency
-    if most is not None and row[RUNNING] + row[RUNNING_ELSEWHERE] >= most:
-        return Refused(subject, "concurrency", "rate", CONCURRENCY_RETRY)
-    for position, counted in enumerate(COUNTED):
-        limit = getattr(subject.limits, counted.limit)
-        if limit is None:
+def _taken(index: int, limit: int, estimate: Estimate) -> int:
+    """Return what a request takes of a count."""
+    if index >= FIRST_BUDGET:
+        return estimate.cost or 0
+    # A request larger than the whole limit may use a window of its own, or it could never be sent.
+    return min(estimate.tokens, limit) if index and COUNTED[index - 1].what == "tokens" else 1
+
+
+def _refusal(now: float, subject: Subject, row: Row, estimate: Estimate, leasing: Leasing | None) -> Refused | None:
+    for counter in counters(now, subject.limits, subject.budget, row):
+        index, limit = counter.which, counter.limit
+        if index >= FIRST_BUDGET:
+            refused = _budget_refusal(now, subject, row, estimate, (counter, leasing))
+            if refused is not None:
+                return refused
             continue
-        at = window(row, position, now)
-        wanted = 1 if counted.what == "requests" else estimate.tokens
-        # A request larger than the whole limit may use a window of its own, or it could never be sent.
-        before = row[at + OWN] + row[at + ELSEWHERE]
-        if before + wanted > limit and (before or counted.what == "requests"):
+        most = limit
+        if leasing is not None:
+            least = max(1, int(limit * leasing.share)) if leasing.away else 0
+            most = min(limit, max(least, usable(now, row, counter.granted, counter.used)))
+        if counter.used + _taken(index, limit, estimate) > most:
+            if not index:
+                return Refused(subject, "concurrency", "rate", RUNNING_RETRY)
+            counted = COUNTED[index - 1]
             return Refused(subject, counted.limit, "rate", _until_next(now, counted.seconds))
-    return _budget_refusal(now, subject, row, estimate)
-
-
-def _budget_refusal(now: float, subject: Subject, row: Row, estimate: Estimate) -> Refused | None:
-    for position, limit in _budgets(subject):
-        name = PERIODS[position].name
-        if estimate.cost is None:
-            if subject.budget.unknown_prices == "refuse":
-                return Refused(subject, name, "price", None)
-            continue
-        at = budget(row, position, now)
-        if row[at + SPENT] + row[at + SPENT_ELSEWHERE] + row[at + RESERVED] + estimate.cost > limit:
-            end = period_end(name, now)
-            return Refused(subject, name, "budget", None if end is None else max(1.0, end - now))
     return None
+
+
+def _budget_refusal(
+    now: float, subject: Subject, row: Row, estimate: Estimate, leased: tuple[Counter, Leasing | None]
+) -> Refused | None:
+    counter, leasing = leased
+    name = PERIODS[counter.which - FIRST_BUDGET].name
+    if estimate.cost is None:
+        return Refused(subject, name, "price", None) if subject.budget.unknown_prices == "refuse" else None
+    wanted, limit = counter.used + estimate.cost, counter.limit
+    if leasing is None:
+        fits = wanted <= limit
+    elif wanted <= min(limit, usable(now, row, counter.granted, counter.used)):
+        fits = True
+    elif not (leasing.away or leasing.money_unknown) or wanted + row[counter.at + 1] > limit:
+        fits = False
+    elif subject.budget.store_away == "allow":
+        fits = True
+    else:
+        return Refused(subject, name, "unavailable", UNAVAILABLE_RETRY)
+    if fits:
+        return None
+    end = period_end(name, now)
+    return Refused(subject, name, "budget", None if end is None else max(1.0, end - now))
 
 
 def _count(now: float, subject: Subject, row: Row, estimate: Estimate) -> Iterable[Remaining]:
     row[RUNNING] += 1
-    for position, _ in _budgets(subject):
+    for position, _ in budgets_of(subject):
         row[budget(row, position, now) + RESERVED] += estimate.cost or 0
     for position, counted in enumerate(COUNTED):
         limit = getattr(subject.limits, counted.limit)
@@ -178,8 +239,8 @@ def _count(now: float, subject: Subject, row: Row, estimate: Estimate) -> Iterab
         yield Remaining(counted.what, limit, left, _until_next(now, counted.seconds))
 
 
-def _budgets(subject: Subject) -> Iterable[tuple[int, int]]:
-    """Return the position and the amount of each budget that a subject has."""
+def budgets_of(subject: Subject) -> Iterable[tuple[int, int]]:
+    """Return the position in `PERIODS` and the amount of each budget that a subject has."""
     for position, period in enumerate(PERIODS):
         amount = getattr(subject.budget, period.name)
         if amount is not None:

@@ -42,6 +42,13 @@ class BudgetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """in all"""
     unknown_prices: Literal["refuse", "allow"] = "refuse"
     """what to do with requests to models whose price is unknown; allowed ones are not counted"""
+    store_away: Literal["refuse", "allow"] = "refuse"
+    """what to do with requests while it cannot be known what was spent"""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is an amount for any period."""
+        return any(amount is not None for amount in (self.day, self.week, self.month, self.total))
 
 
 NO_LIMITS = RateLimits()

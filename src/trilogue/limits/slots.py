@@ -1,7 +1,10 @@
 """The counts of one subject, such as a client key, as a row of whole numbers, and what each number means.
 
 A row is all that a table of counts stores for a subject, so that several processes can share it as plain memory. Money
-is in billionths of a dollar. `…_elsewhere` is what other machines have counted; a single machine leaves it at 0.
+is in billionths of a dollar.
+
+`…_granted` and `…_elsewhere` are for clusters; a single machine leaves them at 0. `…_granted` is how much of a limit
+this machine may use. `…_elsewhere` is what other machines have used, as far as it is known here, for people.
 """
 
 from __future__ import annotations
@@ -79,17 +82,20 @@ def period_end(name: str, now: float) -> float | None:
     return period_start("month", start + 32 * DAY)
 
 
-# A row: running, running_elsewhere; then window, own, elsewhere for each of COUNTED; then number, spent, reserved,
-# elsewhere, warned for each of PERIODS.
-RUNNING, RUNNING_ELSEWHERE = 0, 1
-_WINDOWS = 2
-_WINDOW_CELLS = 3
+# A row: running, granted, elsewhere, and three numbers about its lease; then window, own, granted, elsewhere for each
+# of COUNTED; then number, spent, reserved, granted, elsewhere, warned for each of PERIODS.
+RUNNING, RUNNING_GRANTED, RUNNING_ELSEWHERE = 0, 1, 2
+LEASE_NUMBER, LEASE_ASKED, LEASE_UNTIL = 3, 4, 5
+"""how often the lease was asked for, until when a process may be doing so, and until when the lease is valid; both
+times in milliseconds of the common clock"""
+_WINDOWS = 6
+_WINDOW_CELLS = 4
 _BUDGETS = _WINDOWS + _WINDOW_CELLS * len(COUNTED)
-_BUDGET_CELLS = 5
+_BUDGET_CELLS = 6
 ROW = _BUDGETS + _BUDGET_CELLS * len(PERIODS)
 """the numbers of a row"""
-OWN, ELSEWHERE = 1, 2
-SPENT, RESERVED, SPENT_ELSEWHERE, WARNED = 1, 2, 3, 4
+OWN, GRANTED, ELSEWHERE = 1, 2, 3
+SPENT, RESERVED, SPENT_GRANTED, SPENT_ELSEWHERE, WARNED = 1, 2, 3, 4, 5
 
 Row = list[int]
 
@@ -98,7 +104,7 @@ def window(row: Row, position: int, now: float) -> int:
     """Return where the count at a position of `COUNTED` begins in a row, after a new window has begun if it has."""
     at, number = _WINDOWS + _WINDOW_CELLS * position, int(now) // COUNTED[position].seconds
     if row[at] < number:
-        row[at : at + _WINDOW_CELLS] = (number, 0, 0)
+        row[at : at + _WINDOW_CELLS] = (number, 0, 0, 0)
     return at
 
 
@@ -114,5 +120,5 @@ def budget(row: Row, position: int, now: float) -> int:
     """
     at, number = budget_at(position), PERIODS[position].number(now)
     if row[at] < number:
-        row[at], row[at + SPENT], row[at + SPENT_ELSEWHERE], row[at + WARNED] = number, 0, 0, 0
+        row[at : at + _BUDGET_CELLS] = (number, 0, row[at + RESERVED], 0, 0, 0)
     return at

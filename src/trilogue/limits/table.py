@@ -22,6 +22,10 @@ class LimitTable(ABC):
         Raise LimitsFull if there is no room for a new subject.
         """
 
+    @abstractmethod
+    def has(self, name: str) -> bool:
+        """Return whether there is a row of this subject."""
+
     def reclaim(self) -> int:
         """Take back what dead processes held; return how many there were. Call it now and then."""
         return 0
@@ -48,6 +52,10 @@ class LazyTable(LimitTable):
             self._table = self._make()
         return self._table.rows(names)
 
+    def has(self, name: str) -> bool:
+        """Return whether there is a row of this subject."""
+        return self._table is not None and self._table.has(name)
+
     def reclaim(self) -> int:
         """Take back what dead processes held."""
         return 0 if self._table is None else self._table.reclaim()
@@ -68,6 +76,10 @@ class MemoryTable(LimitTable):
     def rows(self, names: Sequence[str]) -> Iterator[list[Row]]:
         """Return the rows of subjects."""
         yield [self._rows.setdefault(name, [0] * ROW) for name in names]
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a row of this subject."""
+        return name in self._rows
 
     def close(self) -> None:
         """End all running requests."""

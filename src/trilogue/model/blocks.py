@@ -65,6 +65,13 @@ class Opaque(Struct, frozen=True, kw_only=True):
     kind: OpaqueKind
     value: str
     item_id: str | None = None
+    quotes: bool = False
+    """whether the value repeats text of its block"""
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether the value belongs to the exact text of its block: it signs or repeats that."""
+        return self.kind is OpaqueKind.SIGNATURE or self.quotes
 
     @property
     def sealed(self) -> bool:

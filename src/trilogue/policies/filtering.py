@@ -17,7 +17,6 @@ from trilogue.model import (
     Delta,
     LogprobsDelta,
     Opaque,
-    OpaqueKind,
     Reasoning,
     ReasoningDelta,
     Refusal,
@@ -138,8 +137,8 @@ class Filtering:
         return isinstance(event, CitationDelta) and self.flow.finds(event.citation)
 
     def _unsigned(self, opaque: Opaque | None) -> Opaque | None:
-        """Return the value that closes reasoning, unless it signs a text that was changed."""
-        if opaque is None or opaque.kind is not OpaqueKind.SIGNATURE or not self.flow.changed:
+        """Return the value that closes reasoning, unless it signs or repeats a text that was changed."""
+        if opaque is None or not opaque.needs_text or not self.flow.changed:
             return opaque
         self._ledger.add("policy.reasoning", self._path)
         return self._make_unsigned()

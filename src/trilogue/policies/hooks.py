@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.model import Block, Ledger, Opaque, OpaqueKind, Reasoning, Refusal, Request, Text, Usage
+from trilogue.model import Block, Ledger, Opaque, Reasoning, Refusal, Request, Text, Usage
 from trilogue.policies.calls import is_client_call
 from trilogue.policies.checks import Trouble, check, guarded
 from trilogue.policies.flow import PolicyScan, ScanChain, close_coroutine
@@ -64,6 +64,12 @@ def interest_of(policy: Policy, block: Block) -> Interest:
         return policy.reasoning
     wanted = policy.calls if is_client_call(block) else policy.others
     return "whole" if wanted else None
+
+
+def sees_responses(policy: Policy) -> bool:
+    """Return whether a policy looks at responses, or wants to know how they end."""
+    looks = policy.text or policy.reasoning or policy.calls or policy.others
+    return bool(looks) or type(policy).on_end is not Policy.on_end
 
 
 def _nothing() -> None:
@@ -167,7 +173,7 @@ class Hooks:
             return new
         if isinstance(old, Reasoning) and isinstance(new, Reasoning):
             same = (old.summary, old.raw) == (new.summary, new.raw)
-            if not same and new.opaque is not None and new.opaque.kind is OpaqueKind.SIGNATURE:
+            if not same and new.opaque is not None and new.opaque.needs_text:
                 self.ledger.add("policy.reasoning", old.path)
                 return replace(new, opaque=self.make_unsigned())
         if isinstance(old, Text) and isinstance(new, Text):
@@ -227,7 +233,7 @@ class Hooks:
             reply = yield Pending(policy=policy.name, timeout=policy.timeout, work=call)
             result = reply.trouble or reply.value
         else:
-            result = guarded(call)
+            result = self._timed(policy, call)
         for _ in range(MOST_ROUNDS):
             if isinstance(result, Ask):
                 ask = result
@@ -240,6 +246,15 @@ class Hooks:
             else:
                 return result
         return Trouble("asked too many questions")
+
+    def _timed(self, policy: Policy, call: Callable[[], object]) -> object:
+        """Return what a plain hook returns. It cannot be interrupted, but a verdict that comes late does not count."""
+        started = self.records.clock()
+        result = guarded(call)
+        if self.records.clock() - started <= policy.timeout:
+            return result
+        close_coroutine(result)
+        return LATE
 
 
 def unwrapped(hooks: Hooks, value: object) -> object:

@@ -154,7 +154,8 @@ class Machine:
             self._held = None
         self.outlet.stop_block(event)
 
-    def _on_filter(self, event: Piece) -> Steps[None] | None:
+    def on_filter(self, event: Piece) -> Steps[None] | None:
+        """Take more of a block that is filtered. Returns the steps of the end if a policy stops the response."""
         filtering = _present(self._filtering)
         # Most events are text, so their type is checked without a call.
         if type(event) is Delta:
@@ -291,7 +292,7 @@ TABLE: dict[RunPhase, dict[type[Any], tuple[str, RunPhase | None]]] = {
         **_FAILS,
     },
     RunPhase.FILTERING: {
-        **{piece: ("_on_filter", RunPhase.FILTERING) for piece in _PIECES},
+        **{piece: ("on_filter", RunPhase.FILTERING) for piece in _PIECES},
         BlockStop: ("_on_filter_stop", RunPhase.OPEN),
         **_FAILS,
     },

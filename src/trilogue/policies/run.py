@@ -20,6 +20,7 @@ from trilogue.errors import InternalError
 from trilogue.model import (
     Block,
     Collector,
+    Delta,
     Event,
     Ledger,
     Opaque,
@@ -119,8 +120,17 @@ class PolicyRun:
 
     def feed(self, events: list[Event]) -> list[Event]:
         """Return the events that may go on now; the same list if they are text that no policy wants to see."""
-        if self.pending is None and self._whole is None and self._machine.flows(events):
-            return events
+        machine = self._machine
+        if self.pending is None and self._whole is None:
+            if machine.flows(events):
+                return events
+            # Most events of a text that policies look into are more of it.
+            if machine.phase is RunPhase.FILTERING and len(events) == 1 and type(events[0]) is Delta:
+                steps = machine.on_filter(events[0])
+                if steps is None:
+                    return machine.outlet.take()
+                self._run(steps)
+                return self._drained()
         self._inbox.extend(events)
         return self._drained()
 

@@ -21,7 +21,7 @@ from trilogue.pool.decision import Considered
 from trilogue.pool.health.classify import Verdict
 from trilogue.pool.health.health import Health
 from trilogue.pool.health.learned import Lessons
-from trilogue.pool.settings import ProviderSpec
+from trilogue.pool.settings import AccountLimits, ProviderSpec
 
 MOST_SKIPPED = 8
 """Accounts named in one explanation; the rest are counted."""
@@ -86,6 +86,13 @@ class Pool:
     def account(self, name: str) -> Account | None:
         """Return an account by name, or None."""
         return self._by_name.get(name)
+
+    def set_share(self, share: float) -> None:
+        """Change the part of every limit that this process may use."""
+        for account in self.accounts:
+            if account.spec.limits != AccountLimits():
+                account.set_share(share)
+                self.ready.make_available(account)
 
     def choose(self, now: float, request: AccountRequest, *, include_failing: bool = False) -> Lease | None:
         """Reserve the next account, or return None. `include_failing`: use a failing one if there is no other."""

@@ -29,6 +29,11 @@ class Pools:
         self.budget = Budget(settings.retry_budget)
         self.rng = rng
 
+    def set_share(self, share: float) -> None:
+        """Change the part of every account's limits that this process may use, because others have come or gone."""
+        for pool in self.pools.values():
+            pool.set_share(share)
+
     @property
     def rules(self) -> tuple[RetryRule, ...]:
         """The retry rules of the configuration."""

@@ -30,7 +30,7 @@ class Resolution(Struct, frozen=True):
     targets: tuple[Upstream, ...]
     matched: str
     route: int | None = None
-    """the number of the route that matched, counted from 0"""
+    """the number in the configuration of the route that matched, counted from 0"""
 
 
 class Router:
@@ -47,7 +47,12 @@ class Router:
     ) -> None:
         self._absent = dict(absent or {})
         """providers that are configured but cannot be used, with the reason"""
-        routes = [served for route in routes if (served := route.without(self._absent)).chain() or not route.chain()]
+        numbered = {
+            number: served
+            for number, route in enumerate(routes)
+            if (served := route.without(self._absent)).chain() or not route.chain()
+        }
+        routes = list(numbered.values())
         default = None if default in self._absent else default
         problems = find_problems(providers, aliases or {}, routes, default)
         if problems:
@@ -55,7 +60,8 @@ class Router:
         self._providers = tuple(providers)
         self._names = {provider.name for provider in providers}
         self._aliases = dict(aliases or {})
-        self._routes = [CompiledRoute(route) for route in routes]
+        self._routes = {number: CompiledRoute(route) for number, route in numbered.items()}
+        """by their numbers in the configuration, without those whose providers cannot be used"""
         self._listed = {model: provider.name for provider in reversed(providers) for model in provider.models}
         self._default = default
         self._served = _served(self._aliases, routes, self._providers)
@@ -83,7 +89,7 @@ class Router:
 
     def _names_known(self) -> list[str | None]:
         """Return every model name of the configuration; None for patterns that no single name stands for."""
-        return [*self._aliases, *(route.example for route in self._routes), *self._listed]
+        return [*self._aliases, *(route.example for route in self._routes.values()), *self._listed]
 
     def resolve(self, model: str, client: Protocol | None = None) -> Resolution:
         """Return the targets of a model. If a vendor has several providers, the one for the client's protocol is used.
@@ -119,10 +125,10 @@ class Router:
         return Resolution((Upstream(provider, rest),), _PREFIX)
 
     def _by_route(self, model: str) -> Resolution | None:
-        for number, route in enumerate(self._routes, 1):
+        for number, route in self._routes.items():
             targets = route.resolve(model)
             if targets:
-                return Resolution(tuple(Upstream(*target) for target in targets), f"route {number}", number - 1)
+                return Resolution(tuple(Upstream(*target) for target in targets), f"route {number + 1}", number)
         return None
 
     def _by_default(self, model: str, client: Protocol | None) -> Resolution | None:

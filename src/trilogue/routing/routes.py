@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.limits import BudgetSettings, RateLimits
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.errors import BadPattern, name_fault
@@ -111,6 +112,10 @@ class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """several targets in order of preference, instead of `provider` and `model`"""
     policies: tuple[str, ...] = ()
     """policies for requests that this route matches, by name"""
+    limits: RateLimits = RateLimits()
+    """limits for requests, tokens and concurrent requests of this route"""
+    budget: BudgetSettings = BudgetSettings()
+    """what requests of this route may cost"""
 
     def chain(self) -> tuple[RouteTarget, ...]:
         """Return all targets in order."""

@@ -39,7 +39,7 @@ IDLE_SECONDS = 75.0
 LINGER_SECONDS = 5.0
 """How long a refused client may go on sending. If the connection were closed at once, the client would not see why."""
 LAST_CALL_SECONDS = 1.0
-"""How long a client that has just connected has to send its request while the gateway drains."""
+"""How long a client that is connected may still send a request while the gateway drains."""
 WRITE_SECONDS = 120.0
 """how long a client may read nothing of what it was sent"""
 PROBE_SECONDS = 0.01
@@ -186,6 +186,12 @@ class ClientConnection(asyncio.Protocol):
             self._drain_waiter.set_result(None)
         self.on_flow(False)
 
+    @property
+    def peer(self) -> str:
+        """The address that the client connects from; "" for a socket without one."""
+        name = self._transport.get_extra_info("peername")
+        return str(name[0]) if isinstance(name, tuple) else ""
+
     # --- llhttp ---
 
     def on_message_begin(self) -> None:
@@ -265,13 +271,17 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._next()
 
-    def shut(self) -> None:
-        """Close the connection after the current request. A client that has sent no request yet may send one."""
+    def shut(self, *, at_once: bool = False) -> None:
+        """Close the connection after the current request. A client that has none may still send one, unless `at_once`.
+
+        A proxy that keeps connections open may be sending one right now. If the connection were closed, the proxy could
+        not know whether the request was run, and would not dare to send it to another gateway.
+        """
         self._leaving = True
         self.keep_alive = False
         if self._responder is not None:
             return
-        if self._idle_since and not self._head_bytes:
+        if at_once and self._idle_since and not self._head_bytes:
             self._close()
         else:
             self._loop.call_later(LAST_CALL_SECONDS, self._close_silent)

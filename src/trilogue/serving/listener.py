@@ -43,11 +43,11 @@ class Listener:
         if self._known is not None:
             self._known.forget()
 
-    async def drain(self, seconds: float) -> None:
+    async def drain(self, seconds: float, *, at_once: bool = False) -> None:
         """Accept no more connections, and give running requests this many seconds to finish.
 
         Clients that have already connected may still send a request: if their connections were reset, clients would
-        report that the server does not exist.
+        report that the server does not exist. `at_once`: close connections that were used before and are idle now.
         """
         loop = asyncio.get_running_loop()
         waiting = self._accepted()
@@ -56,7 +56,7 @@ class Listener:
         # Let the event loop finish the connections that it is accepting right now.
         await asyncio.sleep(0)
         for connection in list(self._connections):
-            connection.shut()
+            connection.shut(at_once=at_once)
         for sock in waiting:
             # A client may have disconnected in the meantime.
             with suppress(OSError):

@@ -29,6 +29,7 @@ _LENGTH_DIGITS = 15
 _LISTS = frozenset({"anthropic-beta", "openai-beta", "traceparent", "tracestate", "baggage"})
 """headers that clients send several times, which means the same as one list; two `traceparent` are invalid"""
 _UPGRADE_HEADERS = frozenset({"connection", "upgrade", "http2-settings"})
+_NO_NAMES: frozenset[str] = frozenset()
 _VERSIONS = ("1.1", "1.0")
 _HOST = re.compile(r"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\](:\d{1,5})?", re.ASCII)
 
@@ -83,10 +84,11 @@ class Head:
     """The request line and headers of one or more requests.
 
     `headers`: by name in lower case. They must not be changed, because requests share them. `note`: a value that the
-    application stores here to find it again with the next request that has the same headers.
+    application stores here to find it again with the next request that has the same headers. `repeated`: headers that
+    came more than once, of which `headers` has the first.
     """
 
-    __slots__ = ("headers", "method", "note", "path", "query")
+    __slots__ = ("headers", "method", "note", "path", "query", "repeated")
 
     def __init__(self, method: str, path: str, query: bytes, headers: dict[str, str]) -> None:
         self.method = method
@@ -94,6 +96,7 @@ class Head:
         self.query = query
         self.headers = headers
         self.note: object = None
+        self.repeated = _NO_NAMES
 
 
 class StopParsing(Exception):
@@ -103,7 +106,7 @@ class StopParsing(Exception):
 class HeadReader:
     """The request target and headers that the parser has found so far."""
 
-    __slots__ = ("_count", "closed", "headers", "problem", "url")
+    __slots__ = ("_count", "_repeated", "closed", "headers", "problem", "url")
 
     def __init__(self) -> None:
         self.problem = BAD
@@ -115,6 +118,7 @@ class HeadReader:
         self.url = b""
         self.headers: dict[str, str] = {}
         self._count = 0
+        self._repeated = _NO_NAMES
         self.closed = False
         """whether the headers are complete"""
 
@@ -137,6 +141,8 @@ class HeadReader:
             self.headers[key] += f",{value.decode('latin-1')}"
         elif key == "host":
             self.stop(BAD_HOST)
+        else:
+            self._repeated |= {key}
 
     def stop(self, problem: Problem) -> NoReturn:
         """Stop the parser because of this problem. Always raises StopParsing."""
@@ -154,7 +160,9 @@ class HeadReader:
         target = path_and_query(self.url)
         if method == "CONNECT" or target is None:
             self.stop(BAD)
-        return Head(method, *target, headers)
+        head = Head(method, *target, headers)
+        head.repeated = self._repeated
+        return head
 
     def is_too_large(self) -> bool:
         """Return whether request target and headers take more than the limit."""

@@ -69,6 +69,11 @@ class ClientLink(Protocol):
     on_flow: Callable[[bool], None]
     """called with the new value whenever `paused` changes"""
 
+    @property
+    def peer(self) -> str:
+        """The address that the client connects from; "" if it is not known."""
+        ...
+
     def put(self, data: bytes) -> None: ...
     def response_ended(self) -> None: ...
     async def drained(self) -> None: ...
@@ -115,6 +120,11 @@ class Responder:
         """is called with each piece of the body and the time, for an observer"""
         self.since = self.last_write_at = time.monotonic()
         """when the request arrived"""
+
+    @property
+    def peer(self) -> str:
+        """The address that the client connects from; "" if it is not known."""
+        return self._line.peer
 
     @property
     def busy(self) -> bool:

@@ -80,6 +80,11 @@ class MessageSocket(Protocol):
     on_flow: Callable[[bool], None]
     """called with the new value whenever `paused` changes"""
 
+    @property
+    def peer(self) -> str:
+        """The address that the client connects from; "" if it is not known."""
+        ...
+
     def put(self, data: bytes) -> None: ...
     def put_all(self, messages: Iterable[bytes]) -> None: ...
     async def drained(self) -> None: ...
@@ -117,6 +122,7 @@ def accepting_headers(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
 class WebSocket(asyncio.Protocol):
     """One connection. It is in `connections` while it is open."""
 
+    peer = ""
     handler: MessageHandler
     """set before the first message can arrive"""
 
@@ -241,8 +247,8 @@ class WebSocket(asyncio.Protocol):
             self._flush()
             self._end()
 
-    def shut(self) -> None:
-        """Let the application close the connection, because the gateway drains."""
+    def shut(self, *, at_once: bool = False) -> None:
+        """Let the application close the connection, because the gateway drains. It never waits for another request."""
         self.handler.leave()
 
     def abort(self) -> None:

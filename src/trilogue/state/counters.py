@@ -1,6 +1,7 @@
 """What all processes have counted together. Each writes its own sums, so that nothing is counted twice or lost.
 
-When a process has ended, its counts are added to those of `BASE` and its own become 0.
+When a process has ended, its counts are added to those of `BASE` and its own become 0. The counts of another machine
+are those of a worker whose name begins with `REMOTE`: they stay as that machine says, and are never added to `BASE`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from trilogue.state.records import TALLY, split, tally_key, to_records
 from trilogue.state.store import Session, StoredRecord
 
 BASE = "base"
+REMOTE = "@"
 
 Key = tuple[str, str]
 """a provider and one of its accounts"""
@@ -39,14 +41,17 @@ class Counters:
 
 
 def total(key: Key, tallies: dict[str, Tally]) -> Tally:
-    """Return the sum of what several processes have counted; only running ones have requests in flight."""
+    """Return the sum of what several processes have counted; only running ones have requests in flight.
+
+    Whoever writes the counts of another machine ends its requests in flight when the machine is gone.
+    """
     return Tally(
         key[0],
         key[1],
         sum(one.ok for one in tallies.values()),
         sum(one.failed for one in tallies.values()),
         sum(one.spent for one in tallies.values()),
-        sum(one.in_flight for worker, one in tallies.items() if one.in_flight and is_running(worker)),
+        sum(one.in_flight for worker, one in tallies.items() if one.in_flight and _counts_now(worker)),
     )
 
 
@@ -55,7 +60,7 @@ def merge(session: Session, now: float) -> None:
     with session.transaction(BASE) as batch:
         by_account: dict[Key, dict[str, Tally]] = {}
         for owner, tally in split(batch.read_kind(TALLY))[1]:
-            if owner == BASE or not is_running(owner):
+            if owner == BASE or not (is_remote(owner) or is_running(owner)):
                 by_account.setdefault((tally.provider, tally.account), {})[owner] = tally
         records: list[StoredRecord] = []
         for key, tallies in by_account.items():
@@ -77,6 +82,15 @@ def _merged(key: Key, tallies: dict[str, Tally], now: float) -> Iterable[StoredR
     for owner in owners:
         # Deleted only by a later merge: other processes must first read that these counts have moved.
         yield from to_records([Tally(*key)], owner, now)
+
+
+def is_remote(worker: str) -> bool:
+    """Return whether these are the counts of another machine."""
+    return worker.startswith(REMOTE)
+
+
+def _counts_now(worker: str) -> bool:
+    return is_remote(worker) or is_running(worker)
 
 
 def is_running(worker: str) -> bool:

@@ -81,10 +81,11 @@ _NOT_THE_CONTENT = frozenset(
 
 
 class FileStore(Store):
-    """The records in one file."""
+    """The records in one file. `durable`: wait for the disk; otherwise a power failure may damage the file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
+        self._synchronous = "NORMAL" if durable else "OFF"
         self._real = os.path.realpath(path)
 
     @property
@@ -170,7 +171,7 @@ class FileStore(Store):
         connection = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA journal_mode = TRUNCATE").fetchone()
-            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.executescript(SCHEMA)
         except FAILURES:
             connection.close()

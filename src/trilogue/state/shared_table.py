@@ -26,7 +26,7 @@ from trilogue.state.store import StoreUnavailable
 
 FILE_NAME = "limits.dat"
 MAGIC = b"trilimit"
-VERSION = 1
+VERSION = 2
 SLOTS = 65_536
 SEATS = 257
 """one more than the most workers"""
@@ -80,6 +80,13 @@ class SharedTable(LimitTable):
                 _row.pack_into(self._memory, self._row_at(place), *row)
                 self._hold(place, [row[cell] - old[cell] for cell in HELD])
 
+    def has(self, name: str) -> bool:
+        """Return whether there is a row of this subject."""
+        try:
+            return name in self._places or not _find(self._memory, self._slots, _digest(name))[1]
+        except LimitsFull:
+            return False
+
     def close(self) -> None:
         """Leave the seat and unmap the file."""
         with suppress(OSError, ValueError):
@@ -131,23 +138,17 @@ class SharedTable(LimitTable):
         return _HEADER + self._slots * _ROW_BYTES + (seat * self._slots + place) * _HELD_BYTES
 
     def _place(self, name: str) -> int:
-        """Return the slot of a subject: the first one from its digest on that is its own or free."""
+        """Return the slot of a subject, which is its own from now on."""
         known = self._places.get(name)
         if known is not None:
             return known
-        digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
-        start = int.from_bytes(digest[:4], "little")
-        for step in range(self._slots):
-            place = (start + step) % self._slots
+        digest = _digest(name)
+        place, is_new = _find(self._memory, self._slots, digest)
+        if is_new:
             at = _HEADER + place * _ROW_BYTES
-            found = self._memory[at : at + _DIGEST]
-            if found == bytes(_DIGEST):
-                self._memory[at : at + _DIGEST] = digest
-            elif found != digest:
-                continue
-            self._places[name] = place
-            return place
-        raise LimitsFull
+            self._memory[at : at + _DIGEST] = digest
+        self._places[name] = place
+        return place
 
     def _hold(self, place: int, added: list[int]) -> None:
         """Note what this process has added to a row, for the case that it dies."""
@@ -175,3 +176,38 @@ class SharedTable(LimitTable):
         self._memory[start : start + length] = bytes(length)
         self._memory[_SEAT_MARKS + seat] = 0
         return 1
+
+
+def _digest(name: str) -> bytes:
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
+
+
+def _find(memory: mmap.mmap, slots: int, digest: bytes) -> tuple[int, bool]:
+    """Return the slot of a subject, the first one from its digest on that is its own or free, and whether it is free.
+
+    Raise LimitsFull if all slots are those of others.
+    """
+    start = int.from_bytes(digest[:4], "little")
+    for step in range(slots):
+        place = (start + step) % slots
+        at = _HEADER + place * _ROW_BYTES
+        found = memory[at : at + _DIGEST]
+        if found == digest or found == bytes(_DIGEST):
+            return place, found != digest
+    raise LimitsFull
+
+
+def read_rows(path: Path, names: Sequence[str]) -> dict[str, Row]:
+    """Return the rows of those subjects that a file has, without changing it; none if it is not such a file."""
+    found: dict[str, Row] = {}
+    with suppress(OSError, ValueError, struct.error, LimitsFull), path.open("rb") as file:
+        magic, version, slots, row, seats = _header.unpack(file.read(_header.size))
+        if (magic, version, row, seats) != (MAGIC, VERSION, ROW, SEATS):
+            return {}
+        fcntl.lockf(file, fcntl.LOCK_SH, 1, _LOCK_BYTE)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
+            for name in names:
+                place, is_new = _find(memory, slots, _digest(name))
+                if not is_new:
+                    found[name] = list(_row.unpack_from(memory, _HEADER + place * _ROW_BYTES + _DIGEST))
+    return found

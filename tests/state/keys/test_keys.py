@@ -13,8 +13,12 @@ from tests.state.responses.postgres import Server
 from trilogue.keys import KeyOptions, KeyStatus, key_digest, parse_time
 from trilogue.limits import RateLimits
 from trilogue.state.database import database_of
-from trilogue.state.keys import KeyExists, KeyStore, NoSuchKey
+from trilogue.state.database.transactions import SqlTransaction, Transactions
+from trilogue.state.keys import Actor, AuditEntry, AuditQuery, KeyExists, KeyStore, NoSuchKey
+from trilogue.state.keys.schema import SCHEMA
+from trilogue.state.store import StoreError
 
+ADMIN = Actor("admin", "key")
 OPTIONS = KeyOptions(owner="team-a", tags=("ci",), models=("gpt-*",), limits=RateLimits(requests_per_minute=5))
 
 
@@ -31,42 +35,86 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyStore]:
 
 def test_a_key_lives_and_ends(store: KeyStore) -> None:
     before = store.revision()
-    made, text = store.create("alice", OPTIONS, None, "admin")
+    made, text = store.create("alice", OPTIONS, None, ADMIN)
     assert text.startswith("sk-trl-")
     assert store.find("alice") == store.find(made.id) == made
     assert made.valid_digests(made.created) == [key_digest(text)]
     with pytest.raises(KeyExists):
-        store.create("alice", OPTIONS, None, "admin")
-    rotated, second = store.rotate("alice", 60.0, "admin")
+        store.create("alice", OPTIONS, None, ADMIN)
+    rotated, second = store.rotate("alice", 60.0, ADMIN)
     assert set(rotated.valid_digests(made.created)) == {key_digest(text), key_digest(second)}
     assert rotated.valid_digests(made.created + 120) == [key_digest(second)]
-    revoked = store.revoke("alice", "admin", stop_streams=True)
+    revoked = store.revoke("alice", ADMIN, stop_streams=True)
     assert (revoked.status(made.created), revoked.valid_digests(0.0), revoked.stops_streams) == (
         KeyStatus.REVOKED,
         [],
         True,
     )
     assert store.revision() == before + 3
-    entries = store.audit.latest(10)
+    entries = store.audit.find(AuditQuery())
     assert [entry.what for entry in entries] == ["revoke key", "rotate key", "create key"]
     assert not any(text in repr(entry) or key_digest(text) in repr(entry) for entry in entries)
     with pytest.raises(NoSuchKey):
-        store.revoke("bob", "admin")
+        store.revoke("bob", ADMIN)
+
+
+def test_entries_of_the_audit_log_are_found(store: KeyStore) -> None:
+    for number in range(5):
+        entry = AuditEntry(who=f"user-{number % 2}", via="key", what="disable account", subject=f"chat/{number}")
+        store.audit.add(entry)
+    everything = store.audit.find(AuditQuery())
+    assert [entry.subject for entry in everything] == ["chat/4", "chat/3", "chat/2", "chat/1", "chat/0"]
+    first = store.audit.find(AuditQuery(limit=2, who="user-0"))
+    rest = store.audit.find(AuditQuery(limit=2, who="user-0", before=first[-1].number))
+    assert [entry.subject for entry in first + rest] == ["chat/4", "chat/2", "chat/0"]
+    assert store.audit.find(AuditQuery(subject="chat/3"))[0].via == "key"
+    assert store.audit.find(AuditQuery(what="sign in")) == []
+    moment = everything[0].at
+    assert store.audit.find(AuditQuery(since=moment + 1)) == []
+    assert len(store.audit.find(AuditQuery(since=moment - 60, until=moment + 60))) == 5
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE trl_audit SET who = 'nobody'",
+        "DELETE FROM trl_audit",
+        "DELETE FROM trl_audit WHERE seq = 1",
+        "TRUNCATE trl_audit",
+        "REPLACE INTO trl_audit SELECT seq, made, 'nobody', what, subject, before, after, via FROM trl_audit",
+    ],
+)
+def test_the_database_refuses_to_change_the_audit_log(store: KeyStore, statement: str) -> None:
+    store.create("alice", OPTIONS, None, ADMIN)
+    entries = store.audit.find(AuditQuery())
+    raw = Transactions(store.database, SCHEMA, SqlTransaction)
+    with closing(raw), pytest.raises(StoreError) as refused:
+        raw.write(lambda transaction: transaction.rows(statement))
+    if statement.startswith(("UPDATE", "DELETE")):
+        assert "append-only" in f"{refused.value} {refused.value.__cause__} {refused.value.__context__}"
+    assert store.audit.find(AuditQuery()) == entries
+
+
+def test_something_can_be_used_once(store: KeyStore) -> None:
+    assert store.audit.use_once("one", 2_000_000_000.0)
+    assert not store.audit.use_once("one", 2_000_000_000.0)
+    assert store.audit.use_once("past", 1.0)
+    assert store.audit.use_once("past", 1.0)
 
 
 def test_keys_expire(store: KeyStore) -> None:
-    made, _ = store.create("guest", KeyOptions(), 2_000_000_000.0, "admin")
+    made, _ = store.create("guest", KeyOptions(), 2_000_000_000.0, ADMIN)
     assert made.status(1_999_999_999.0) is KeyStatus.ACTIVE
     assert made.status(2_000_000_000.0) is KeyStatus.EXPIRED
     assert made.next_change(0.0) == 2_000_000_000.0
-    changed = store.change("guest", OPTIONS, None, "admin")
+    changed = store.change("guest", OPTIONS, None, ADMIN)
     assert (changed.options, changed.expires) == (OPTIONS, None)
 
 
 def test_no_text_of_a_key_is_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "keys.db"
     with closing(KeyStore(database_of(str(path)))) as store:
-        _, text = store.create("alice", OPTIONS, None, "admin")
+        _, text = store.create("alice", OPTIONS, None, ADMIN)
     assert path.stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(path)) as raw:
         assert text not in "\n".join(raw.iterdump())

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,15 +36,22 @@ class Server:
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self._shared = ""
+        self.options: list[str] = ["-h", "", "-F"]
+        """of the program `postgres`: no TCP, no waiting for the disk"""
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the files of a new server."""
         self._run("initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres", "-D", str(self._data))
 
     def start(self) -> None:
         """Start the server and wait until it takes connections."""
         with (self._folder.parent / f"{self._folder.name}.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", self._data, "-k", self._folder, "-h", "", "-F"],
+                [self._programs / "postgres", "-D", self._data, "-k", self._folder, *self.options],
                 user=self._user,
                 cwd=self._folder,
+                start_new_session=True,
                 stdout=log,
                 stderr=log,
             )
@@ -63,6 +71,39 @@ class Server:
             self._process.send_signal(how)
             self._process.wait(30)
             self._process = None
+
+    def kill(self) -> None:
+        """Kill all processes of the server, as a crash of its machine does."""
+        if self._process is not None:
+            for pid in (self._process.pid, *self._children()):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._process.wait(30)
+            self._process = None
+
+    def pause(self) -> None:
+        """Stop all processes of the server for a while: it accepts connections, and does not respond."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        for pid in (self._process.pid, *self._children()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _children(self) -> list[int]:
+        assert self._process is not None
+        pid = self._process.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its socket and its files."""
+        return self._folder
 
     def remove(self) -> None:
         """Stop the server and delete its folder."""

@@ -1,23 +1,31 @@
 """The application of the admin interface: admits requests, finds their handler, and turns errors into JSON.
 
-It has its own listener and its own key, or a session of the console: client keys are not accepted here, and the admin
-key is not accepted for completions. Any worker may get a request; what only the others know is asked of them
-(`other_workers`).
+It has its own listener, and keys, sessions and users of its own (`identity`): client keys are not accepted here, and
+admin keys are not accepted for completions. Each route names the least role that may use it. Any worker may get a
+request; what only the others know is asked of them (`other_workers`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import parse_qs
 
 import structlog
 
+from trilogue.config import Role
 from trilogue.errors import ClientError
-from trilogue.gateway.admin.console_pages import has_session
-from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Page, Reply
+from trilogue.gateway.admin.identity import admitted
+from trilogue.gateway.admin.interface import (
+    OPEN,
+    AdminCall,
+    AdminContext,
+    AdminError,
+    AdminRoute,
+    Identity,
+    Page,
+    Reply,
+)
 from trilogue.gateway.admin.parts import PARTS
-from trilogue.gateway.admin.sessions import check_browser
-from trilogue.gateway.setup.access import presented_keys
-from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump
 from trilogue.serving import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone, HttpRequest, Responder
 
@@ -31,12 +39,12 @@ class AdminApi:
 
     def __init__(self, context: AdminContext) -> None:
         self._services = context.services
-        self._routes = tuple(route for part in PARTS for route in part(context))
+        self._routes = checked_routes(route for part in PARTS for route in part(context))
 
     async def __call__(self, request: HttpRequest, responder: Responder) -> None:
         """Respond to one request, with JSON unless its handler returns a page."""
         try:
-            page = _page(await self._reply(request))
+            page = _page(await self._reply(request, responder.peer))
         except ClientGone:
             return
         except ClientError as error:
@@ -50,17 +58,18 @@ class AdminApi:
             page.status, [(b"content-type", page.content_type.encode()), *_COMMON, *page.headers], page.data
         )
 
-    async def _reply(self, request: HttpRequest) -> Reply:
+    async def _reply(self, request: HttpRequest, peer: str) -> Reply:
         services = self._services()
         parts = [part for part in request.path.split("/") if part]
         route, ids = self._find(request.method, parts)
-        if route is None or not route.is_open:
-            _admit(request, services)
+        caller = None if route is not None and route.is_open else admitted(request, peer, services)
         if route is None:
             raise self._no_such_path(request.method, parts)
+        if caller is not None:
+            _check_role(caller, route)
         services.sync()
         query = {name: values[0] for name, values in parse_qs(request.query.decode("latin-1")).items()}
-        return await route.handler(AdminCall(request, services, ids, query))
+        return await route.handler(AdminCall(request, services, ids, query, caller, peer))
 
     def _find(self, method: str, parts: list[str]) -> tuple[AdminRoute | None, tuple[str, ...]]:
         for route in self._routes:
@@ -77,12 +86,20 @@ class AdminApi:
         return AdminError(404, f"there is no such path; there is {known}", "not_found")
 
 
-def _admit(request: HttpRequest, services: Services) -> None:
-    presented = presented_keys(request.headers)
-    if not presented and has_session(request, services):
-        check_browser(request, services.config.admin)
-    elif not services.is_admin(presented):
-        raise AdminError(401, "this is not the admin key", "invalid_admin_key")
+def checked_routes(routes: Iterable[AdminRoute]) -> tuple[AdminRoute, ...]:
+    """Return the routes. Raises TypeError if one does not say which role it needs: then the gateway must not start."""
+    found = tuple(routes)
+    for route in found:
+        if route.role != OPEN and not isinstance(route.role, Role):
+            raise TypeError(f"{route.method} /{route.path} names no role")
+    return found
+
+
+def _check_role(caller: Identity, route: AdminRoute) -> None:
+    """Raise AdminError unless the caller has the role of the route."""
+    if not isinstance(route.role, Role) or not caller.role.includes(route.role):
+        text = f"this needs the role {route.role}; {caller.name} has the role {caller.role}"
+        raise AdminError(403, text, "role_required")
 
 
 def _page(reply: Reply, status: int = 200) -> Page:

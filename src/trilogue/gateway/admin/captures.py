@@ -12,6 +12,8 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from trilogue.config import Role
+from trilogue.gateway.admin.audit import audited
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Page, Reply
 from trilogue.gateway.admin.other_workers import OtherWorkers
 from trilogue.gateway.capture.captured import captured_requests
@@ -45,11 +47,11 @@ def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
     part = _CapturesPart(context.capture, context.workers)
     context.workers.register(QUESTION, part.for_others)
     return (
-        AdminRoute("GET", "capture", part.status),
-        AdminRoute("POST", "capture", part.start),
-        AdminRoute("DELETE", "capture/{session}", part.stop),
-        AdminRoute("GET", "captures", part.list),
-        AdminRoute("GET", "captures/{request}", part.show),
+        AdminRoute("GET", "capture", part.status, Role.VIEWER),
+        AdminRoute("POST", "capture", part.start, Role.OPERATOR),
+        AdminRoute("DELETE", "capture/{session}", part.stop, Role.OPERATOR),
+        AdminRoute("GET", "captures", part.list, Role.VIEWER),
+        AdminRoute("GET", "captures/{request}", part.show, Role.OPERATOR),
     )
 
 
@@ -63,7 +65,7 @@ class _CapturesPart:
     async def status(self, call: AdminCall) -> Reply:
         """Return what is captured now. Whoever names its session keeps it from being abandoned."""
         named = call.query.get("session")
-        if named is not None:
+        if named is not None and call.may(Role.OPERATOR):
             await asyncio.to_thread(self._capture.renew, named)
         return await self._status()
 
@@ -82,16 +84,31 @@ class _CapturesPart:
         session, is_new = await asyncio.to_thread(self._capture.start, asked)
         if not is_new:
             raise AdminError(409, "another capture session is running", "capture_running")
-        log.info("capture session", action="start", session=session.id if session else "")
+        await self._audit_start(call, session)
         return await self._status()
 
     async def stop(self, call: AdminCall) -> Reply:
         """End a session, if it is the latest one."""
-        session = await asyncio.to_thread(self._capture.stop, call.ids[0])
-        if session is None or session.id != call.ids[0]:
+        latest = self._capture.latest_session
+        if latest is None or latest.id != call.ids[0]:
             raise AdminError(404, "there is no such capture session", "no_such_session")
-        log.info("capture session", action="stop", session=session.id)
+        state = latest.state(steady_time())
+        if state == "running":
+            await audited(call, "stop capture", latest.id, before={"state": state}, after={"state": "stopped"})
+        await asyncio.to_thread(self._capture.stop, latest.id)
+        log.info("capture session", action="stop", session=latest.id, by=call.actor.who)
         return await self._status()
+
+    async def _audit_start(self, call: AdminCall, session: CaptureSession | None) -> None:
+        """Write a session into the audit log, or stop it. Its id is not known before it starts."""
+        if session is None:
+            return
+        try:
+            await audited(call, "start capture", session.id, after=msgspec.to_builtins(session.asked))
+        except AdminError:
+            await asyncio.to_thread(self._capture.stop, session.id)
+            raise
+        log.info("capture session", action="start", session=session.id, by=call.actor.who)
 
     async def list(self, call: AdminCall) -> Reply:
         """Return the captures in the folder, the newest first."""

@@ -1,4 +1,4 @@
-"""The part of the admin interface that makes, changes, rotates and revokes client keys, and shows the audit log."""
+"""The part of the admin interface that makes, changes, rotates and revokes client keys."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from trilogue.config import Role
+from trilogue.config.key_options import key_option_problems
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.keys import KeyOptions, ManagedKey, parse_time
 from trilogue.model import Json
-from trilogue.state.keys import AuditEntry, KeyExists, KeyStore, NoSuchKey
+from trilogue.state.keys import KeyExists, KeyStore, NoSuchKey
 from trilogue.state.store import StoreError
 
 log = structlog.get_logger("trilogue.admin")
 
 Result = TypeVar("Result")
-WHO = "admin"
 OVERLAP_SECONDS = 86_400.0
-MOST_ENTRIES = 1_000
 KEY_NAME = re.compile(r"[\w][\w .@+-]{0,99}")
 
 
 def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
     """Return the routes of client keys. All workers read them from the same store."""
     return (
-        AdminRoute("GET", "keys", _list),
-        AdminRoute("POST", "keys", _create),
-        AdminRoute("GET", "keys/{key}", _show),
-        AdminRoute("PUT", "keys/{key}", _change),
-        AdminRoute("POST", "keys/{key}/rotate", _rotate),
-        AdminRoute("POST", "keys/{key}/revoke", _revoke),
-        AdminRoute("GET", "audit", _audit),
+        AdminRoute("GET", "keys", _list, Role.ADMIN),
+        AdminRoute("POST", "keys", _create, Role.ADMIN),
+        AdminRoute("GET", "keys/{key}", _show, Role.ADMIN),
+        AdminRoute("PUT", "keys/{key}", _change, Role.ADMIN),
+        AdminRoute("POST", "keys/{key}/rotate", _rotate, Role.ADMIN),
+        AdminRoute("POST", "keys/{key}/revoke", _revoke, Role.ADMIN),
     )
 
 
@@ -69,9 +68,9 @@ async def _create(call: AdminCall) -> Reply:
     if not isinstance(name, str) or not KEY_NAME.fullmatch(name):
         raise AdminError(400, "name must be 1 to 100 letters, digits and . @ + - _", "bad_key")
     expires = _expires(body.pop("expires", None))
-    options = _options(body)
-    key, text = await _run(call, lambda store: store.create(name, options, expires, WHO))
-    log.info("client key made", key=key.name)
+    options = _options(body, call)
+    key, text = await _run(call, lambda store: store.create(name, options, expires, call.actor))
+    log.info("client key made", key=key.name, by=call.actor.who)
     return {**shown_key(key, time.time()), "key": text}
 
 
@@ -79,9 +78,9 @@ async def _change(call: AdminCall) -> Reply:
     body = await call.body()
     old = await _run(call, lambda store: store.find(call.ids[0]))
     expires = _expires(body.pop("expires")) if "expires" in body else old.expires
-    options = _options({**msgspec.to_builtins(old.options), **body})
-    key = await _run(call, lambda store: store.change(old.id, options, expires, WHO))
-    log.info("client key changed", key=key.name)
+    options = _options({**msgspec.to_builtins(old.options), **body}, call)
+    key = await _run(call, lambda store: store.change(old.id, options, expires, call.actor))
+    log.info("client key changed", key=key.name, by=call.actor.who)
     return shown_key(key, time.time())
 
 
@@ -89,24 +88,16 @@ async def _rotate(call: AdminCall) -> Reply:
     overlap = (await _optional_body(call)).get("overlap_seconds", OVERLAP_SECONDS)
     if isinstance(overlap, bool) or not isinstance(overlap, int | float) or not 0 <= overlap <= 365 * 86_400:
         raise AdminError(400, "overlap_seconds must be a number from 0 to a year", "bad_key")
-    key, text = await _run(call, lambda store: store.rotate(call.ids[0], float(overlap), WHO))
-    log.info("client key rotated", key=key.name)
+    key, text = await _run(call, lambda store: store.rotate(call.ids[0], float(overlap), call.actor))
+    log.info("client key rotated", key=key.name, by=call.actor.who)
     return {**shown_key(key, time.time()), "key": text}
 
 
 async def _revoke(call: AdminCall) -> Reply:
     stops = (await _optional_body(call)).get("stop_streams") is True
-    key = await _run(call, lambda store: store.revoke(call.ids[0], WHO, stop_streams=stops))
-    log.info("client key revoked", key=key.name)
+    key = await _run(call, lambda store: store.revoke(call.ids[0], call.actor, stop_streams=stops))
+    log.info("client key revoked", key=key.name, by=call.actor.who)
     return shown_key(key, time.time())
-
-
-async def _audit(call: AdminCall) -> Reply:
-    count = call.query.get("limit", "100")
-    if not count.isdecimal() or not 0 < int(count) <= MOST_ENTRIES:
-        raise AdminError(400, f"limit must be a number from 1 to {MOST_ENTRIES}", "bad_limit")
-    entries: list[AuditEntry] = await _run(call, lambda store: store.audit.latest(int(count)))
-    return {"entries": [msgspec.to_builtins(entry) for entry in entries]}
 
 
 async def _optional_body(call: AdminCall) -> dict[str, Json]:
@@ -124,11 +115,14 @@ def _expires(value: Json) -> float | None:
         raise AdminError(400, "expires must be a date or time such as 2027-01-31, or 30d", "bad_key") from None
 
 
-def _options(fields: dict[str, Json]) -> KeyOptions:
+def _options(fields: dict[str, Json], call: AdminCall) -> KeyOptions:
     try:
-        return msgspec.convert(fields, KeyOptions)
+        options = msgspec.convert(fields, KeyOptions)
     except msgspec.ValidationError as error:
         raise AdminError(400, f"these are not the options of a key: {error}", "bad_key") from None
+    for path, text in key_option_problems(options, call.services.config):
+        raise AdminError(400, f"{path}: {text}", "bad_key")
+    return options
 
 
 async def _run(call: AdminCall, work: Callable[[KeyStore], Result]) -> Result:

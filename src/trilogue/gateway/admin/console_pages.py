@@ -6,20 +6,31 @@ import time
 
 import structlog
 
+from trilogue.config import Role
 from trilogue.console import INDEX, console_files
-from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Page, Reply
+from trilogue.gateway.admin.audit import note_sign_in
+from trilogue.gateway.admin.identity import CONSOLE, KEY, identity_of, key_owner, session_secrets
+from trilogue.gateway.admin.interface import (
+    OPEN,
+    AdminCall,
+    AdminContext,
+    AdminError,
+    AdminRoute,
+    Identity,
+    Page,
+    Reply,
+)
 from trilogue.gateway.admin.sessions import (
     SESSION_SECONDS,
+    NewCookie,
+    Session,
     check_browser,
-    is_valid,
-    session_token,
     set_cookie,
     token_of,
 )
-from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump
+from trilogue.model import Json
 from trilogue.pool.choice.account import Bucket
-from trilogue.serving import HttpRequest
 from trilogue.state import steady_time
 
 log = structlog.get_logger("trilogue.admin")
@@ -49,16 +60,17 @@ PAGE_HEADERS = (
 _HTML, _JSON = "text/html; charset=utf-8", "application/json"
 
 
-def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
-    """Return the routes of the console. They need no key: the files hold no data, and the login asks for the key."""
+def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
+    """Return the routes of the console. They need no key: the files hold no data, and the login asks for a key."""
     part = _ConsolePart()
     return (
-        AdminRoute("GET", "", _to_console, is_open=True),
-        AdminRoute("GET", "console", _index, is_open=True),
-        AdminRoute("GET", "console/session", _session, is_open=True),
-        AdminRoute("POST", "console/session", part.sign_in, is_open=True),
-        AdminRoute("DELETE", "console/session", _sign_out, is_open=True),
-        AdminRoute("GET", "console/{file*}", _file, is_open=True),
+        AdminRoute("GET", "", _to_console, OPEN),
+        AdminRoute("GET", "me", _me, Role.VIEWER),
+        AdminRoute("GET", "console", _index, OPEN),
+        AdminRoute("GET", "console/session", _session, OPEN),
+        AdminRoute("POST", "console/session", part.sign_in, OPEN),
+        AdminRoute("DELETE", "console/session", _sign_out, OPEN),
+        AdminRoute("GET", "console/{file*}", _file, OPEN),
     )
 
 
@@ -84,23 +96,27 @@ def _served(name: str) -> Page:
     return Page(found.content_type, found.data, PAGE_HEADERS)
 
 
+async def _me(call: AdminCall) -> Reply:
+    """Return who the caller is."""
+    return {} if call.caller is None else call.caller._asdict()
+
+
 async def _session(call: AdminCall) -> Reply:
-    """Return whether the browser has a session. Not an error without one: browsers would log it."""
-    check_browser(call.request, call.services.config.admin)
-    return {"signed_in": has_session(call.request, call.services)}
+    """Return whether the browser is signed in, and as whom. Not an error without a session: browsers would log it."""
+    admin = call.services.config.admin
+    check_browser(call.request, admin)
+    signs_on = admin.sign_on is not None and admin.sign_on.oidc is not None
+    found: dict[str, Json] = {"signed_in": False, "sign_on": signs_on, "problem": None}
+    try:
+        caller = identity_of(call.request, call.peer, call.services)
+    except AdminError as error:
+        return found | {"problem": error.message}
+    return found if caller is None else found | {"signed_in": True, **caller._asdict()}
 
 
 async def _sign_out(call: AdminCall) -> Reply:
     check_browser(call.request, call.services.config.admin)
-    headers = ((b"set-cookie", set_cookie(call.request, "", 0)),)
-    return Page(_JSON, dump({"signed_in": False}), headers)
-
-
-def has_session(request: HttpRequest, services: Services) -> bool:
-    """Return whether the cookie of a request is that of a session with the current admin key."""
-    key = services.config.admin.key
-    token = session_token(request)
-    return bool(token) and key is not None and is_valid(key, token, time.time())
+    return Page(_JSON, dump({"signed_in": False}), (set_cookie(call.request, NewCookie()),))
 
 
 class _ConsolePart:
@@ -110,7 +126,7 @@ class _ConsolePart:
         self._wrong_keys = Bucket(WRONG_KEYS_PER_MINUTE)
 
     async def sign_in(self, call: AdminCall) -> Reply:
-        """Set a session cookie if the body has the admin key."""
+        """Set a session cookie if the body has an admin key."""
         services, now = call.services, steady_time()
         check_browser(call.request, services.config.admin)
         presented = (await call.body()).get("key")
@@ -118,12 +134,19 @@ class _ConsolePart:
             raise AdminError(400, 'the body must be {"key": KEY}', "bad_key")
         if not self._wrong_keys.has(now, 1):
             raise AdminError(429, "too many wrong keys; wait a few seconds", "too_many_keys")
-        key = services.config.admin.key
-        if key is None or not services.is_admin([presented.strip()]):
+        owner = key_owner(presented.strip(), services)
+        if owner is None:
             self._wrong_keys.take(now, 1)
             log.warning("console: wrong admin key")
             raise AdminError(401, "this is not the admin key", "invalid_admin_key")
-        log.info("console: signed in")
-        token = token_of(key, int(time.time()) + SESSION_SECONDS)
-        headers = ((b"set-cookie", set_cookie(call.request, token, SESSION_SECONDS)),)
-        return Page(_JSON, dump({"signed_in": True}), headers)
+        cookie = session_cookie(call, Session(KEY, owner.name, int(time.time()) + SESSION_SECONDS), SESSION_SECONDS)
+        caller = Identity(owner.name, owner.role, CONSOLE)
+        await note_sign_in(call, caller)
+        return Page(_JSON, dump({"signed_in": True, **caller._asdict()}), (cookie,))
+
+
+def session_cookie(call: AdminCall, session: Session, seconds: int) -> tuple[bytes, bytes]:
+    """Return the header that starts a session."""
+    secret = session_secrets(call.services, session)[0]
+    is_https = call.services.config.admin.public_url.lower().startswith("https://")
+    return set_cookie(call.request, NewCookie(token_of(session, secret), seconds, secure=is_https))

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from trilogue.config import Role
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.worker_requests import find_request, known_requests
 
@@ -24,7 +25,7 @@ def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
     """Return the routes of decisions, and let other workers ask for those of this one."""
     shown = _DecisionsPart(context)
     context.workers.register("decisions", lambda request_id: _encode(shown.own(request_id)))
-    return (AdminRoute("GET", "decisions", shown.handle),)
+    return (AdminRoute("GET", "decisions", shown.handle, Role.VIEWER),)
 
 
 class _DecisionsPart:

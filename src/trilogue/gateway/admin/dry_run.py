@@ -12,6 +12,7 @@ from typing import Any
 
 from trilogue.capture import shown_headers, shown_url
 from trilogue.compare.detect import Kind, protocol_of_body
+from trilogue.config import Role
 from trilogue.errors import ClientError
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.request_view import shown_loss
@@ -36,7 +37,7 @@ STATE_FIELDS = ("previous_response_id", "conversation")
 
 def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
     """Return the route of dry runs. Workers share the state of accounts, so each can respond alone."""
-    return (AdminRoute("POST", "dry-run", _dry_run),)
+    return (AdminRoute("POST", "dry-run", _dry_run, Role.VIEWER),)
 
 
 async def _dry_run(call: AdminCall) -> Reply:

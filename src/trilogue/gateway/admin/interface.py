@@ -7,10 +7,11 @@ questions that other workers may ask.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
+from trilogue.config import Role
 from trilogue.errors import ClientError
 from trilogue.gateway.admin.other_workers import OtherWorkers
 from trilogue.gateway.capture.worker_capture import WorkerCapture
@@ -22,8 +23,11 @@ from trilogue.gateway.usage.observer import UsageObserver
 from trilogue.jsontext.text import parse_request
 from trilogue.model import Json
 from trilogue.serving import HttpRequest
+from trilogue.state.keys import Actor
 
 MAX_BODY_BYTES = 64 * 1024
+OPEN: Final = "open"
+"""in place of a role: for routes that hold no data, and for the sign-in"""
 
 
 class AdminError(ClientError):
@@ -46,13 +50,35 @@ class Page(NamedTuple):
 Reply = dict[str, Json] | Page
 
 
+class Identity(NamedTuple):
+    """Somebody who may use the interface. `via`: how they are known, such as key or proxy."""
+
+    name: str
+    role: Role
+    via: str
+
+
 class AdminCall(Struct, eq=False):
-    """One admitted request. `ids`: what the placeholders of its path stand for. `query`: the first value by name."""
+    """One admitted request. `ids`: what the placeholders of its path stand for. `query`: the first value by name.
+
+    `caller`: who makes it; None if the route is open to all. `peer`: the address that it comes from.
+    """
 
     request: HttpRequest
     services: Services
     ids: tuple[str, ...]
     query: dict[str, str]
+    caller: Identity | None = None
+    peer: str = ""
+
+    @property
+    def actor(self) -> Actor:
+        """Who makes the request, for the audit log."""
+        return Actor("nobody") if self.caller is None else Actor(self.caller.name, self.caller.via)
+
+    def may(self, role: Role) -> bool:
+        """Return whether the caller has at least this role."""
+        return self.caller is not None and self.caller.role.includes(role)
 
     async def body(self, most: int = MAX_BODY_BYTES) -> dict[str, Json]:
         """Return the JSON object in the body. Raises ClientError if it is none."""
@@ -60,13 +86,20 @@ class AdminCall(Struct, eq=False):
 
 
 class AdminRoute(Struct, frozen=True):
-    """One operation. `path`: with `{…}` for an id, and `{…*}` for one or more parts of the path."""
+    """One operation. `path`: with `{…}` for an id, and `{…*}` for one or more parts of the path.
+
+    `role`: the least role that may use it, or OPEN. Every route must name it: docs/access.md has the whole table.
+    """
 
     method: str
     path: str
     handler: Callable[[AdminCall], Awaitable[Reply]]
-    is_open: bool = False
-    """whether it needs no key; for what holds no data"""
+    role: Role | Literal["open"]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it needs no key."""
+        return self.role == OPEN
 
     def match(self, parts: list[str]) -> tuple[str, ...] | None:
         """Return the ids in a path that was split at its slashes; None if it is another path."""

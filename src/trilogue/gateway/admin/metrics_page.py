@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trilogue.config import Role
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Page, Reply
 from trilogue.gateway.admin.other_workers import OtherWorkers
 from trilogue.gateway.metrics.exposition import content_type, exposition
@@ -12,9 +13,9 @@ def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
     """Return the route of metrics, and let other workers ask for those of this one."""
     metrics = context.metrics
     if metrics is None:
-        return (AdminRoute("GET", "metrics", _off),)
+        return (AdminRoute("GET", "metrics", _off, Role.VIEWER),)
     context.workers.register("metrics", lambda _: metrics.for_others())
-    return (AdminRoute("GET", "metrics", _MetricsPart(metrics, context.workers).handle),)
+    return (AdminRoute("GET", "metrics", _MetricsPart(metrics, context.workers).handle, Role.VIEWER),)
 
 
 async def _off(_: AdminCall) -> Reply:

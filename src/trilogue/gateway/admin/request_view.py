@@ -48,6 +48,7 @@ def summary(record: RequestRecord, services: Services) -> dict[str, Json]:
         "passed_through": record.upstream == record.client if record.upstream else None,
         "status": None if running else record.status,
         "error": record.error,
+        "parent": record.parent or None,
         "reason": None if failure is None else failure.message[:MOST_CHARACTERS],
         "outcome": (decision.outcome or None) if decision is not None else None,
         "empty": record.empty,
@@ -73,7 +74,6 @@ def everything(record: RequestRecord, services: Services) -> dict[str, Json]:
         "attempts": _attempts(record),
         "losses": [shown_loss(loss) for loss in record.losses],
         "policies": [_decision(record, one) for one in record.policies],
-        "parent": record.parent or None,
         **_model_rules(record, services),
     }
     return shown

@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from trilogue.config import Role
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.request_view import everything, summary
 from trilogue.gateway.admin.worker_requests import find_request, known_requests
 from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.setup.services import Services
 
 Rows = list[dict[str, Any]]
 _encode = msgspec.json.Encoder().encode
@@ -25,6 +27,20 @@ MOST = 1_000
 LAST = "last"
 _REQUEST = re.compile(r"[\w-]{1,100}", re.ASCII)
 _STATUS = re.compile(r"[1-5](\d\d|xx)")
+_ASKED = (
+    "id",
+    "model",
+    "provider",
+    "running",
+    "status",
+    "error",
+    "total_ms",
+    "input_tokens",
+    "output_tokens",
+    "cost",
+    "currency",
+)
+"""what is shown of a request that a policy has made"""
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -64,7 +80,10 @@ def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
     part = _RequestsPart(context)
     context.workers.register("requests", lambda query: _encode(part.rows(_decode_query(query))))
     context.workers.register("request", lambda request_id: _encode(part.found(request_id)))
-    return (AdminRoute("GET", "requests", part.list), AdminRoute("GET", "requests/{id}", part.one))
+    return (
+        AdminRoute("GET", "requests", part.list, Role.VIEWER),
+        AdminRoute("GET", "requests/{id}", part.one, Role.VIEWER),
+    )
 
 
 class _RequestsPart:
@@ -103,12 +122,23 @@ class _RequestsPart:
     def found(self, request_id: str) -> Rows:
         """Return all that this worker knows about a request, as the only row; none if it does not know it."""
         record = self._last() if request_id == LAST else find_request(self._context, request_id)
-        return [] if record is None else [everything(record, self._context.services())]
+        if record is None:
+            return []
+        services = self._context.services()
+        return [{**everything(record, services), "asked": self._asked(record, services)}]
+
+    def _asked(self, record: RequestRecord, services: Services) -> Rows:
+        """Return the requests that policies of a request have made, in their order."""
+        if not record.policies and record.ended_at:
+            return []
+        made = [one for one in known_requests(self._context) if one.parent == record.request_id]
+        rows = [summary(one, services) for one in sorted(made, key=lambda one: one.began_at)]
+        return [{name: row[name] for name in _ASKED} for row in rows]
 
     def _last(self) -> RequestRecord | None:
-        """Return the request that began last, without those that are not about a model, unless they have failed."""
+        """Return the request of a client that began last, without those that are about no model and have not failed."""
         asked: Iterator[RequestRecord] = (
-            record for record in known_requests(self._context) if record.model or failed(record)
+            record for record in known_requests(self._context) if not record.parent and (record.model or failed(record))
         )
         return max(asked, key=lambda record: record.began_at, default=None)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from trilogue.config import Role
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.model import Json, Protocol
 
 
 def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
     """Return the routes for model names. Every worker has the same configuration."""
-    return (AdminRoute("GET", "routes", _routes), AdminRoute("GET", "routes/{model*}", _resolved))
+    return (
+        AdminRoute("GET", "routes", _routes, Role.VIEWER),
+        AdminRoute("GET", "routes/{model*}", _resolved, Role.VIEWER),
+    )
 
 
 async def _routes(call: AdminCall) -> Reply:

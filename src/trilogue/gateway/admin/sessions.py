@@ -1,8 +1,10 @@
-"""Sessions of the console: a cookie that takes the place of the admin key, and what a browser must prove with it.
+"""Sessions of the console: a cookie that says who has signed in, and what a browser must prove with it.
 
-The cookie has the time at which the session ends, and a code over it that only a gateway with the same admin key can
-make. So any worker can check it without asking the others, it survives a restart, and a new admin key ends all
-sessions. The key itself never reaches the page's scripts again after the login.
+The cookie has the name, how it was proved, and the time at which the session ends, with a code over them that only a
+gateway can make: from the text of the admin key that was used, or, for single sign-on, from a key that all gateways
+derive from `seal_keys` or the state folder. So any worker can check it without asking the others, it survives a
+restart, and a key that is replaced or removed ends its sessions. The role is not in the cookie: it is looked up in the
+configuration for each request.
 
 Browsers send cookies with requests that other pages make. `SameSite=Strict` keeps out other sites, but not other ports
 of this machine. So a request that changes something must also have a header that pages of other origins cannot send,
@@ -11,69 +13,117 @@ and the Origin of the console. On a loopback address the Host must be local too,
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from hmac import compare_digest
+from typing import Literal
 from urllib.parse import urlsplit
 
-from trilogue.config import AdminSettings, Secret, is_loopback
+import msgspec
+from msgspec import Struct
+
+from trilogue.config import AdminSettings, is_loopback
 from trilogue.gateway.admin.interface import AdminError
 from trilogue.gateway.setup.access import is_local_host
 from trilogue.serving import HttpRequest
 
 SESSION_SECONDS = 12 * 3600
+LONGEST_SECONDS = 24 * 3600
+MOST_CHARACTERS = 4_000
 MARK = "trilogue-console"
 """the header that the console sends; a page of another origin would need a permission that is never given"""
 READING = ("GET", "HEAD")
+SESSION_COOKIE = "trilogue_session"
+
+SameSite = Literal["Strict", "Lax"]
 
 
-def token_of(key: Secret, ends: int) -> str:
-    """Return the token of a session that ends at this time, in seconds since 1970."""
-    return f"{ends}.{_code(key, ends)}"
+class Session(Struct, frozen=True):
+    """Who has signed in. `via`: `key` or `oidc`. `groups`: of those that the provider named, the ones with a role."""
+
+    via: str
+    name: str
+    ends: int
+    groups: tuple[str, ...] = ()
 
 
-def is_valid(key: Secret, token: str, now: float) -> bool:
-    """Return whether a token was made with this admin key and has not ended."""
-    text, _, code = token.partition(".")
-    if not (text.isdecimal() and text.isascii() and len(text) <= 12):
-        return False
-    ends = int(text)
-    is_ours = compare_digest(_code(key, ends).encode(), code.encode("utf-8", "surrogateescape"))
-    # If the clock has been set back since the login, the session must not last longer for it.
-    return is_ours and now < ends <= now + SESSION_SECONDS
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Session).decode
+
+SecretsOf = Callable[[Session], Sequence[bytes]]
+"""returns the secrets that may have made the token of a session; none if nobody can sign in this way any more"""
 
 
-def _code(key: Secret, ends: int) -> str:
-    derived = blake2b(key.reveal().encode("utf-8", "surrogateescape"), digest_size=32, person=b"trilogue-session")
-    return blake2b(b"%d" % ends, key=derived.digest(), digest_size=32).hexdigest()
+def token_of(session: Session, secret: bytes) -> str:
+    """Return the token of a session, made with a secret."""
+    payload = urlsafe_b64encode(_encode(session)).rstrip(b"=").decode()
+    return f"{payload}.{_code(payload, secret)}"
 
 
-def session_token(request: HttpRequest) -> str:
-    """Return the token in the cookie of the console, or ""."""
-    wanted = cookie_name(request)
+def session_of(token: str, secrets_of: SecretsOf, now: float) -> Session | None:
+    """Return the session of a token; None if it was not made with one of its secrets, or has ended."""
+    payload, _, code = token.partition(".")
+    if len(token) > MOST_CHARACTERS:
+        return None
+    try:
+        found = _decode(urlsafe_b64decode(f"{payload}{'=' * (-len(payload) % 4)}"))
+    except (ValueError, msgspec.MsgspecError):  # also what is not ASCII, or not base64
+        return None
+    given = code.encode("utf-8", "surrogateescape")
+    is_ours = any([compare_digest(_code(payload, secret).encode(), given) for secret in secrets_of(found)])
+    # If the clock has been set back since the sign-in, the session must not last longer for it.
+    return found if is_ours and now < found.ends <= now + LONGEST_SECONDS else None
+
+
+def _code(payload: str, secret: bytes) -> str:
+    derived = blake2b(secret, digest_size=32, person=b"trilogue-session")
+    return blake2b(payload.encode(), key=derived.digest(), digest_size=32).hexdigest()
+
+
+def cookie(request: HttpRequest, name: str = SESSION_COOKIE) -> str:
+    """Return the value of a cookie, or ""."""
+    wanted = cookie_name(request, name)
     for part in request.headers.get("cookie", "").split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == wanted:
+        found, _, value = part.strip().partition("=")
+        if found == wanted:
             return value
     return ""
 
 
-def cookie_name(request: HttpRequest) -> str:
-    """Return the name of the cookie. It has the port, because browsers send cookies to all ports of a host."""
+def cookie_name(request: HttpRequest, name: str = SESSION_COOKIE) -> str:
+    """Return the name of a cookie with the port, because browsers send cookies to all ports of a host."""
     port = request.headers.get("host", "").rpartition(":")[2]
-    return f"trilogue_session_{port}" if port.isdecimal() else "trilogue_session"
+    return f"{name}_{port}" if port.isdecimal() else name
 
 
-def set_cookie(request: HttpRequest, token: str, seconds: int) -> bytes:
-    """Return the header value that sets the cookie, or removes it if `seconds` is 0."""
-    parts = [f"{cookie_name(request)}={token}", "Path=/", f"Max-Age={seconds}", "HttpOnly", "SameSite=Strict"]
-    if request.headers.get("origin", "").startswith("https://"):
+class NewCookie(Struct, frozen=True):
+    """A cookie to set. Without seconds it is removed. `secure`: whether browsers use TLS for sure."""
+
+    value: str = ""
+    seconds: int = 0
+    name: str = SESSION_COOKIE
+    same_site: SameSite = "Strict"
+    secure: bool = False
+
+
+def set_cookie(request: HttpRequest, new: NewCookie) -> tuple[bytes, bytes]:
+    """Return the header that sets or removes a cookie."""
+    parts = [
+        f"{cookie_name(request, new.name)}={new.value}",
+        "Path=/",
+        f"Max-Age={new.seconds}",
+        "HttpOnly",
+        f"SameSite={new.same_site}",
+    ]
+    if new.secure or request.headers.get("origin", "").startswith("https://"):
         # The browser knows whether there is TLS; the gateway does not, behind a proxy.
         parts.append("Secure")
-    return "; ".join(parts).encode("latin-1")
+    return b"set-cookie", "; ".join(parts).encode("latin-1")
 
 
 def check_browser(request: HttpRequest, admin: AdminSettings) -> None:
-    """Raise AdminError unless a request may use a session: by its Host, and by its Origin if it changes something."""
+    """Raise AdminError unless a browser may be trusted: by its Host, and by its Origin if it changes something."""
     host = request.headers.get("host", "")
     public = urlsplit(admin.public_url.lower()) if admin.public_url else None
     if is_loopback(admin.host) and not is_local_host(host) and (public is None or host.lower() != public.netloc):

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 
+from trilogue.config import Role
 from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Page, Reply
+from trilogue.gateway.setup.budgets import subjects_with_budget
+from trilogue.gateway.setup.services import Services
 from trilogue.gateway.usage.observer import UsageObserver
 from trilogue.gateway.usage.query import usage_query
 from trilogue.gateway.usage.report import usage_csv, usage_json
+from trilogue.limits import LimitsFull
+from trilogue.model import Json
 from trilogue.state.store import StoreError
 
 FORMATS = ("json", "csv")
@@ -17,7 +22,7 @@ FORMATS = ("json", "csv")
 def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
     """Return the route of usage."""
     usage = context.usage
-    return (AdminRoute("GET", "usage", _off if usage is None else _UsagePart(usage).handle),)
+    return (AdminRoute("GET", "usage", _off if usage is None else _UsagePart(usage).handle, Role.VIEWER),)
 
 
 async def _off(_: AdminCall) -> Reply:
@@ -43,4 +48,13 @@ class _UsagePart:
             raise AdminError(503, f"usage cannot be read: {error}", "store_unavailable") from None
         if form == "csv":
             return Page("text/csv; charset=utf-8", usage_csv(lines, query.by).encode())
-        return Page("application/json", usage_json(lines, query.by))
+        return Page("application/json", usage_json(lines, query.by, _budgets(call.services)))
+
+
+def _budgets(services: Services) -> list[Json]:
+    """Return what is left of all budgets; nothing if that cannot be read."""
+    subjects = subjects_with_budget(services.config, services.configured, services.managed_keys.keys, time.time())
+    try:
+        return services.limiter.budgets_left(subjects) if subjects else []
+    except (StoreError, OSError, ValueError, LimitsFull):
+        return []

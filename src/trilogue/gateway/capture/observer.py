@@ -9,7 +9,7 @@ from typing import Protocol as Interface
 from trilogue.gateway.capture.filters import CaptureFilter, has_failed
 from trilogue.gateway.capture.recording import Memory, Recording
 from trilogue.gateway.observe.observer import ByteObserver, Observer
-from trilogue.gateway.observe.record import BACKGROUND, RequestRecord
+from trilogue.gateway.observe.record import BACKGROUND, INTERNAL, RequestRecord
 from trilogue.model import Failure
 from trilogue.pool import Attempt
 from trilogue.protocols.registry import CODECS
@@ -108,7 +108,7 @@ class CaptureObserver(Observer):
 @lru_cache
 def _asks_for_output(path: str) -> bool:
     """Return whether requests to this path get a model's output: not token counts, lists and other endpoints."""
-    path = path.removesuffix(BACKGROUND)
+    path = path.removesuffix(BACKGROUND).removesuffix(INTERNAL)
     for one in CODECS.values():
         endpoint = one.endpoint
         if path and path in (endpoint.path, endpoint.compaction):

@@ -15,6 +15,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from trilogue.capture import CaptureHead, CapturePhase, CaptureWriter, Sent
+from trilogue.capture.format import VERSION, WITHOUT_POLICIES
 from trilogue.capture.redaction import redact_text
 from trilogue.gateway.observe.observer import ByteObserver
 from trilogue.gateway.observe.record import RequestRecord
@@ -38,7 +39,8 @@ _OURS = frozenset(
     }
 )
 """failures that the bytes of the upstream do not show"""
-_NOT_SHOWN = frozenset({"began_at", "content_at", "ended_at", "loss_codes", "failure"})
+_NOT_SHOWN = frozenset({"began_at", "content_at", "ended_at", "loss_codes", "failure", "policies"})
+"""fields of the record that mean nothing without its clock, or that have lines of their own"""
 _RELEASED = "released"
 _CANCELLED = "the request was cancelled"
 
@@ -179,13 +181,16 @@ class Recording(ByteObserver):
         """Return the bytes of the capture."""
         record = self.record
         started = record.began_at + self._clock
-        head = CaptureHead(request_id=record.request_id, started=started, trilogue=version)
+        form = VERSION if record.policies else WITHOUT_POLICIES
+        head = CaptureHead(version=form, request_id=record.request_id, started=started, trilogue=version)
         writer = CaptureWriter(head, redact=redact, most_bytes=most_bytes)
         for step, at, facts in self._steps:
             step(writer, at + self._clock, *facts)
         ended = record.ended_at + self._clock
         for phase, size in self._left_out.items():
             writer.left_out(ended, phase, size)
+        for one in record.policies:
+            writer.policy(one.at + self._clock, one)
         writer.finished(ended, _outcome(record, redact=redact))
         return writer.take()
 

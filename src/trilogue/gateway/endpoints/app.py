@@ -12,8 +12,17 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from trilogue.gateway.endpoints import background, compact, conversations, count_tokens, generate, models, responses
-from trilogue.gateway.endpoints.boundary import begin, report
+from trilogue.gateway.endpoints import (
+    background,
+    compact,
+    conversations,
+    count_tokens,
+    generate,
+    models,
+    own_usage,
+    responses,
+)
+from trilogue.gateway.endpoints.boundary import CLIENT_CLOSED, begin, report
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.endpoints.other import OtherEndpoints
 from trilogue.gateway.endpoints.routes import find_route
@@ -49,10 +58,8 @@ def owner(path: str) -> Protocol | None:
     return next((one.protocol for one in CODECS.values() if first and one.endpoint.owned == first), None)
 
 
-CLIENT_CLOSED = 499
-"""for the log only: the client has disconnected"""
-
 _MODELS = "/models"
+_USAGE = "/usage"
 _BASE = "/v1"
 _SERVED = [one.endpoint.path for one in CODECS.values() if one.endpoint.path]
 
@@ -208,7 +215,7 @@ class Gateway:
             headers = preflight_headers(request.headers, keys_required=bool(self.services.keys))
             responder.reply(200, headers, b"")
         elif path == "/health" and request.method in ("GET", "HEAD"):
-            _json(responder, 200, b'{"status":"ok"}')
+            _json(responder, 200, self._health())
         elif path == "/ready" and request.method in ("GET", "HEAD"):
             ready = not self.running.leaving
             _json(responder, 200 if ready else 503, b'{"ready":true}' if ready else b'{"ready":false}')
@@ -217,6 +224,14 @@ class Gateway:
         else:
             return False
         return True
+
+    def _health(self) -> bytes:
+        """Return that the process is alive, and whether it has reached its cluster. It serves requests in any case."""
+        cluster = self.services.cluster
+        if cluster.member is None:
+            return b'{"status":"ok"}'
+        connected = cluster.status is not None and cluster.status.connected
+        return b'{"status":"ok","cluster":"connected"}' if connected else b'{"status":"ok","cluster":"away"}'
 
     def _route(self, request: HttpRequest, path: str) -> HttpRoute:
         if request.method == "POST":
@@ -233,12 +248,15 @@ class Gateway:
             handler = models.handle_list
         elif request.method in ("GET", "HEAD") and path.startswith(f"{_MODELS}/"):
             handler = models.handle_one
+        elif request.method in ("GET", "HEAD") and path == _USAGE:
+            handler = own_usage.handle
         return HttpRoute(handler, owner(path) or protocol_of_client(request.headers), path)
 
     async def _unknown(self, context: RequestContext) -> None:
         """Respond that there is no such path, or no such method on it."""
         request, path = context.request, context.entry.path
-        allowed = "POST" if path in self._routes else "GET" if path == _MODELS else ", ".join(context.entry.methods)
+        reads = path in (_MODELS, _USAGE)
+        allowed = "POST" if path in self._routes else "GET" if reads else ", ".join(context.entry.methods)
         if allowed:
             context.responder.common += header_lines([(b"allow", allowed.encode())])
             context.refuse(own_failure(405, f"use {allowed}", "method_not_allowed"))

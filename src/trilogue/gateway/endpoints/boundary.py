@@ -19,6 +19,9 @@ from trilogue.state.responses import StoreError
 
 log = structlog.get_logger("trilogue.gateway")
 
+CLIENT_CLOSED = 499
+"""for the log only: the client has disconnected"""
+
 _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
     BodyTooLarge: (
         413,

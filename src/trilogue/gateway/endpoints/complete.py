@@ -76,7 +76,7 @@ async def _respond_within_limits(
 
     Raises NotAllowed and LimitReached, and what `respond` raises.
     """
-    allowed, reservation = count_request(context, client.call, targets)
+    allowed, reservation = await count_request(context, client.call, targets)
     try:
         await respond(context, client, limits, allowed)
     finally:

@@ -19,6 +19,7 @@ from trilogue.gateway.request.call import read_asked, with_model, without_head
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import MAX_ERROR_BYTES, error_body, response_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.limits import check_allowed
 from trilogue.gateway.request.outbound import own_body
 from trilogue.gateway.response.headers import JSON_HEADERS, loss_header
 from trilogue.gateway.setup.headers import with_query
@@ -61,7 +62,7 @@ async def handle(context: RequestContext) -> None:
         judged = await judge_count(context, asked, targets)
         call, targets = judged.call, judged.targets
         asked = replace(asked, body=call.body, model=call.model, losses=call.losses)
-    body, target = asked.body, targets[0]
+    body, target = asked.body, check_allowed(context, asked.model, targets)[0]
     provider = context.entry.services.providers[target.provider]
     record = context.record
     record.provider = provider.name

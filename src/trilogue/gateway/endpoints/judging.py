@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import ClientError
 from trilogue.gateway.endpoints.answers import answerer
-from trilogue.gateway.endpoints.complete import new_call
+from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.policies.request_policies import RequestPolicies, words_of
 from trilogue.gateway.request.call import Call, ReadBody
 from trilogue.gateway.request.context import RequestContext, targets_of, watching
@@ -134,7 +134,20 @@ def _begin(context: RequestContext, call: Call, chosen: ChosenPolicies) -> Reque
         model=call.model,
         internal=bool(record.parent),
     )
-    return RequestPolicies(chosen.policies, about, record, answerer(context), table.threads)
+    return RequestPolicies(chosen.policies, about, record, answerer(context, _respond), table.threads)
+
+
+async def _respond(context: RequestContext, call: Call) -> None:
+    """Respond to a request that was made for a policy. Only policies that want to see such requests judge it."""
+    judged = await judge_request(context, call, await targets_of(context, call.model))
+    if judged is None:
+        return
+    client = ClientResponse(judged.call, context.responder, context.record, context.entry.services.observers)
+    try:
+        await complete(context, client, judged.targets)
+    finally:
+        if call.policies is not None:
+            call.policies.close()
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from urllib.parse import parse_qs
 
 from msgspec.structs import replace
 
-from trilogue.errors import ClientError
+from trilogue.errors import ClientError, NotAllowed
 from trilogue.gateway.request.context import RequestContext, watching
+from trilogue.gateway.request.limits import check_allowed
 from trilogue.gateway.setup.catalog import PATIENCE_SECONDS
 from trilogue.gateway.setup.headers import hops_of
 from trilogue.gateway.setup.services import Services
@@ -20,12 +21,14 @@ from trilogue.profiles import ModelFacts
 from trilogue.protocols.endpoint import ListedModel
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
+from trilogue.routing import Upstream
 
 
 async def handle_list(context: RequestContext) -> None:
     """Respond with the list of all models."""
     with watching(context):
         models = await all_models(context.entry.services, _patience(context))
+    models = [model for model in models if _may_use(context, model)]
     query = {name: values[0] for name, values in parse_qs(context.request.query.decode("latin-1")).items()}
     context.reply(CODECS[context.entry.client].endpoint.models.encode(models, query))
 
@@ -35,10 +38,26 @@ async def handle_one(context: RequestContext) -> None:
     wanted = context.entry.path.removeprefix("/models/")
     with watching(context):
         model = await _find(context.entry.services, wanted, _patience(context))
-    if model is None:
+    if model is None or not _may_use(context, model):
         context.refuse(own_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
     else:
         context.reply(CODECS[context.entry.client].endpoint.models.encode_one(model))
+
+
+def _may_use(context: RequestContext, model: ListedModel) -> bool:
+    """Return whether the client key may ask for a model."""
+    services, entry = context.entry.services, context.entry
+    if entry.key is None or not entry.key.restricted:
+        return True
+    try:
+        targets = services.routed(model.id, entry.client)
+    except ClientError:
+        targets = (Upstream(model.owner, model.id),)
+    try:
+        check_allowed(context, model.id, targets)
+    except NotAllowed:
+        return False
+    return True
 
 
 def _patience(context: RequestContext) -> float | None:

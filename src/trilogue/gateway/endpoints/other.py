@@ -88,7 +88,7 @@ async def handle(route: OtherRoute, context: RequestContext) -> None:
     targets: Sequence[Upstream] = await find_targets(context, call)
     key, reservation = context.entry.key, None
     if key is not None and (key.restricted or services.limiter.applies_to_all):
-        targets, reservation = count_other(context, call, targets)
+        targets, reservation = await count_other(context, call, targets)
     try:
         await _respond(context, call, targets)
     finally:

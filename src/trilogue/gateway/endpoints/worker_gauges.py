@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from trilogue.cluster import LinkHealth, LinkStatus
 from trilogue.gateway.capture.worker_capture import DROP_REASONS, WorkerCapture
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.log.output import dropped_lines
 from trilogue.gateway.metrics import families
 from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.setup.services import Services
+from trilogue.gateway.setup.worker_cluster import WorkerCluster
 from trilogue.gateway.usage.observer import UsageObserver
 from trilogue.pool.pools import STATES, state_of
 from trilogue.state import StoreHealth, steady_time
@@ -32,8 +34,29 @@ def register_gauges(metrics: WorkerMetrics, running: ActiveRequests, services: C
     metrics.register(families.STORE_FAILING, lambda: _stores(services(), lambda health: health.failing))
     metrics.register(families.STORE_WAITING, lambda: _stores(services(), lambda health: health.waiting))
     metrics.register(families.STORE_FAILURES, lambda: _stores(services(), lambda health: health.failures))
+    metrics.register(families.APPROVALS, lambda: [((), len(services().approvals))])
     metrics.register(families.LOG_DROPPED, lambda: [((), dropped_lines())])
     metrics.register(families.WORKERS_EXPECTED, lambda: [((), workers)])
+
+
+def register_cluster(metrics: WorkerMetrics, cluster: WorkerCluster) -> None:
+    """Register what is known of the cluster. Only the process that runs the link counts what it sends and receives."""
+
+    def shared(read: Callable[[LinkStatus], float]) -> Callable[[], list[Sample]]:
+        return lambda: [((), float(read(status)))] if (status := cluster.status) is not None else []
+
+    def counted(read: Callable[[LinkHealth], list[Sample]]) -> Callable[[], list[Sample]]:
+        return lambda: read(health) if (health := cluster.health) is not None else []
+
+    metrics.register(families.CLUSTER_CONNECTED, shared(lambda status: status.connected))
+    metrics.register(families.CLUSTER_NODES, shared(lambda _: len(cluster.running())))
+    metrics.register(families.CLUSTER_LAG, shared(lambda status: status.lag))
+    metrics.register(families.CLUSTER_OFFSET, shared(lambda status: status.offset))
+    metrics.register(
+        families.CLUSTER_CHANGES,
+        counted(lambda health: [(("sent",), float(health.sent)), (("received",), float(health.received))]),
+    )
+    metrics.register(families.CLUSTER_RECONNECTS, counted(lambda health: [((), float(health.reconnects))]))
 
 
 def register_usage(metrics: WorkerMetrics, usage: UsageObserver) -> None:

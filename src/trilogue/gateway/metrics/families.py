@@ -78,6 +78,12 @@ CAPTURES_DROPPED = "trilogue_captures_dropped_total"
 CAPTURE_ACTIVE = "trilogue_capture_active"
 CAPTURE_FAILING = "trilogue_capture_failing"
 CAPTURE_MEMORY = "trilogue_capture_memory_bytes"
+CLUSTER_CONNECTED = "trilogue_cluster_connected"
+CLUSTER_NODES = "trilogue_cluster_nodes"
+CLUSTER_LAG = "trilogue_cluster_lag_seconds"
+CLUSTER_OFFSET = "trilogue_cluster_clock_offset_seconds"
+CLUSTER_CHANGES = "trilogue_cluster_changes_total"
+CLUSTER_RECONNECTS = "trilogue_cluster_reconnects_total"
 WORKERS = "trilogue_workers"
 WORKERS_EXPECTED = "trilogue_workers_expected"
 BUILD = "trilogue_build_info"
@@ -234,6 +240,43 @@ _ALL = (
         kind=Kind.COUNTER,
         help="Spans of traces that the collector has taken, or that were dropped because it did not.",
         labels=("result",),
+    ),
+    Family(
+        name=CLUSTER_CONNECTED,
+        kind=Kind.GAUGE,
+        help="1 if this machine is connected to the Redis server of its cluster; 0 if it goes on alone.",
+        shared=True,
+    ),
+    Family(
+        name=CLUSTER_NODES,
+        kind=Kind.GAUGE,
+        help="Nodes of the cluster that are running, as far as this machine knows.",
+        shared=True,
+    ),
+    Family(
+        name=CLUSTER_LAG,
+        kind=Kind.GAUGE,
+        help="Time that the latest change of another node took from Redis to this machine.",
+        unit="seconds",
+        shared=True,
+    ),
+    Family(
+        name=CLUSTER_OFFSET,
+        kind=Kind.GAUGE,
+        help="How far the clock of Redis is ahead of this machine's.",
+        unit="seconds",
+        shared=True,
+    ),
+    Family(
+        name=CLUSTER_CHANGES,
+        kind=Kind.COUNTER,
+        help="Changes of the state of accounts that were sent to other nodes, or received from them.",
+        labels=("direction",),
+    ),
+    Family(
+        name=CLUSTER_RECONNECTS,
+        kind=Kind.COUNTER,
+        help="How often the connection to the Redis server of the cluster was lost.",
     ),
     Family(name=WORKERS, kind=Kind.GAUGE, help="Workers whose current values are part of this response."),
     Family(name=WORKERS_EXPECTED, kind=Kind.GAUGE, help="Workers that the gateway was started with.", shared=True),

@@ -14,7 +14,7 @@ from trilogue.gateway.metrics import families
 from trilogue.gateway.metrics.families import DURATIONS, FIRST_TOKENS, VERDICTS
 from trilogue.gateway.metrics.samples import Key, Samples
 from trilogue.gateway.observe.observer import Observer
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.observe.record import INTERNAL, RequestRecord
 from trilogue.policies import Record
 from trilogue.pool import Decision
 from trilogue.protocols.registry import CODECS
@@ -209,6 +209,8 @@ def _samples_of(labels: Labels, series: Series) -> Iterator[tuple[Key, list[floa
 
 def endpoint_of(path: str) -> str:
     """Return the kind of an endpoint by its path, from a closed list."""
+    if path.endswith(INTERNAL):
+        return "internal"
     for one in CODECS.values():
         endpoint = one.endpoint
         if path == endpoint.path:

@@ -64,6 +64,8 @@ class AccessLine(LogLine, kw_only=False, eq=False, gc=False):
     output_tokens: int | None
     decision: Decision | None
     """which accounts were considered and used, and why; None for requests that need no account"""
+    parent: str | None
+    """the request whose policy has made this one; None if a client has"""
 
 
 class AccessLog(Observer):
@@ -104,6 +106,7 @@ class AccessLog(Observer):
             None if usage is None else usage.cache_read,
             None if usage is None else usage.output,
             record.decision,
+            record.parent or None,
         )
         journal.write(line)
 

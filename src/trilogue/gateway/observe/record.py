@@ -17,6 +17,8 @@ from trilogue.routing import Upstream
 
 BACKGROUND = " (background)"
 """the end of the path of a request that the gateway runs in the background"""
+INTERNAL = " (internal)"
+"""the end of the path of a request that a policy has made"""
 
 
 class RequestRecord(Struct, kw_only=True, eq=False, gc=False):

@@ -35,6 +35,7 @@ def request_text(record: RequestRecord, level: str, style: TextStyle) -> str:
         coloured(lost, "warning") if (lost := _losses(record)) else "",
         coloured(decided, "warning") if (decided := _policies(record)) else "",
         coloured(reason, level) if (reason := _reason(record)) else "",
+        coloured(f"for {record.parent}", "dim") if record.parent else "",
         coloured(record.request_id, "dim") if level != "info" else "",
     ]
     return " ".join([part for part in parts if part])

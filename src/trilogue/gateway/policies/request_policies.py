@@ -16,7 +16,9 @@ from msgspec.structs import replace
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.policies.driver import Ask, HookThreads, answer
 from trilogue.model import Event, Request, Usage
-from trilogue.policies import Context, Policy, PolicyRun, Record
+from trilogue.policies import Context, Pending, Policy, PolicyRun, Record
+from trilogue.policies.checks import Trouble
+from trilogue.policies.hooks import sees_responses
 from trilogue.policies.records import MOST_RECORDS
 
 
@@ -47,6 +49,11 @@ class RequestPolicies:
         self._record.policies = self.records()
         return run.request
 
+    @property
+    def sees_responses(self) -> bool:
+        """Whether any of the policies looks at responses, or wants to know how they end."""
+        return any([sees_responses(policy) for policy in self.policies])
+
     def response_run(self) -> PolicyRun:
         """Return a new run for the response of an attempt. It takes the place of the one before."""
         if self._of_responses:
@@ -72,10 +79,16 @@ class RequestPolicies:
         run = self.stopped or (self._of_responses[-1] if self._of_responses else self.response_run())
         if not run.done:
             run.close()
+        self._record.policies = self.records()
         if run.pending is not None:
             # A policy takes note of the end. The client does not wait for it.
-            _later(self.settle(run))
-        self._record.policies = self.records()
+            _later(self._settle_end(run))
+        else:
+            self._ask = nobody
+
+    async def _settle_end(self, run: PolicyRun) -> None:
+        await self.settle(run)
+        self._ask = nobody
 
     def records(self) -> list[Record]:
         """Return the decisions so far, in the order in which they were made."""
@@ -87,6 +100,15 @@ class RequestPolicies:
 
     def _runs(self) -> list[PolicyRun]:
         return [*self._of_request, *self._of_responses]
+
+
+async def nobody(pending: Pending) -> object:
+    """Answer nothing, after the end.
+
+    It takes the place of what answers, which knows the request. The request knows its policies through a struct that
+    the garbage collector does not look into, so the two would keep each other in memory for good.
+    """
+    return Trouble("the request has ended")
 
 
 _LATER: set[asyncio.Task[None]] = set()

@@ -19,7 +19,12 @@ from trilogue.gateway.admin.interface import AdminContext
 from trilogue.gateway.admin.other_workers import OtherWorkers
 from trilogue.gateway.capture.worker_capture import WorkerCapture
 from trilogue.gateway.endpoints.app import Gateway, not_http
-from trilogue.gateway.endpoints.worker_gauges import register_capture, register_gauges, register_usage
+from trilogue.gateway.endpoints.worker_gauges import (
+    register_capture,
+    register_cluster,
+    register_gauges,
+    register_usage,
+)
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
@@ -65,6 +70,8 @@ class Worker:
         self._parent = parent
         self._retiring: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
+        self._at_once = False
+        """whether a person at a terminal waits for the end: nobody sends another request then"""
         self._descriptors = Descriptors()
         self._idle_ticks = 0
         """ticks since the last request"""
@@ -88,6 +95,7 @@ class Worker:
         listeners = self._listeners
         listeners.append(Listener(self.gateway, not_http))
         await listeners[0].open(sock)
+        self._state.stores.start()
         if self.admin_socket is not None:
             workers = OtherWorkers(self.shared_folder)
             admin = AdminApi(self._admin_context(workers))
@@ -116,6 +124,8 @@ class Worker:
         if self.metrics is None:
             return
         register_gauges(self.metrics, self.gateway.running, self._services)
+        if self._state.cluster.member is not None:
+            register_cluster(self.metrics, self._state.cluster)
         if self.usage is not None:
             register_usage(self.metrics, self.usage)
         if self.capture is not None:
@@ -126,6 +136,7 @@ class Worker:
         if self._stopped.is_set():
             journal.flush()
             os._exit(128 + number)
+        self._at_once = number == signal.SIGINT
         self.gateway.running.leaving = True
         self._stopped.set()
 
@@ -136,6 +147,7 @@ class Worker:
             return
         old, self.gateway.services = self.gateway.services, self._build(config)
         self._forget()
+        self._state.stores.start()
         retiring = asyncio.get_running_loop().create_task(self._retire(old))
         self._retiring.add(retiring)
         retiring.add_done_callback(self._retiring.discard)
@@ -154,7 +166,7 @@ class Worker:
         if self._parent is not None and os.getppid() != self._parent:
             self.stop(signal.SIGTERM)
         # Also without requests: other processes want our counts, and commands change accounts.
-        self._state.sync()
+        self._state.tick()
         journal.catch_up()
         self._descriptors.look()
         if self.capture is not None:
@@ -196,7 +208,10 @@ class Worker:
         loop = asyncio.get_running_loop()
         loop.call_later(max(0.0, seconds - ERROR_SECONDS), running.stop_all)
         until = loop.time() + seconds + ERROR_SECONDS
-        await asyncio.gather(*(listener.drain(seconds + 1) for listener in self._listeners))
+        clients, *admins = self._listeners
+        closing = [clients.drain(seconds + 1, at_once=self._at_once)]
+        closing += [listener.drain(seconds + 1, at_once=True) for listener in admins]
+        await asyncio.gather(*closing)
         while running.requests and loop.time() < until:
             # Background responses have no connection that the listeners could wait for.
             await asyncio.sleep(DRAIN_LOOK_SECONDS)

@@ -11,7 +11,7 @@ from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.other import OtherCall
 from trilogue.gateway.setup.access import ClientKey
-from trilogue.gateway.setup.limiter import Reservation
+from trilogue.gateway.setup.limiter import Asked, Reservation
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import parse_request
 from trilogue.limits import Estimate, Remaining
@@ -23,21 +23,22 @@ from trilogue.routing import Upstream
 from trilogue.serving import header_lines
 
 
-def count_request(
+async def count_request(
     context: RequestContext, call: Call, targets: Sequence[Upstream]
 ) -> tuple[Sequence[Upstream], Reservation | None]:
-    """Count a request for its key, owner and model. Return the targets that the key may use, and what was counted.
+    """Count a request for its key, owner, route and model. Return the targets that the key may use, and the counts.
 
     Raises NotAllowed and LimitReached. What is left goes into the headers of the response.
     """
     services, key = context.entry.services, context.entry.key or ClientKey("")
-    allowed = services.limiter.check(key, call.model, targets)
-    reservation = services.limiter.begin(key, call.model, _estimate(call, services, allowed))
+    asked = Asked(call.model, services.route_of(call.model, call.client))
+    allowed = services.limiter.check(key, asked, targets)
+    reservation = await services.limiter.begin(key, asked, _estimate(call, services, allowed))
     call.own_limits = _show(context, reservation)
     return allowed, reservation
 
 
-def count_other(
+async def count_other(
     context: RequestContext, call: OtherCall, targets: Sequence[Upstream]
 ) -> tuple[Sequence[Upstream], Reservation | None]:
     """Do the same for a request that passes through. Raises NotAllowed and LimitReached.
@@ -45,15 +46,25 @@ def count_other(
     A key for certain models cannot use endpoints that name none: behind a batch, there may be any model.
     """
     services, key = context.entry.services, context.entry.key or ClientKey("")
-    if not call.model and key.options.models:
+    if not call.model and (key.options.models or key.options.routes):
         raise NotAllowed(
             f"the client key {key.name} may only use certain models, and this request names none",
             code="model_not_allowed",
         )
-    allowed = services.limiter.check(key, call.model, targets)
-    reservation = services.limiter.begin(key, call.model, _other_estimate(context, call, allowed))
+    asked = Asked(call.model, services.route_of(call.model, context.entry.client) if call.model else "")
+    allowed = services.limiter.check(key, asked, targets)
+    reservation = await services.limiter.begin(key, asked, _other_estimate(context, call, allowed))
     _show(context, reservation)
     return allowed, reservation
+
+
+def check_allowed(context: RequestContext, model: str, targets: Sequence[Upstream]) -> Sequence[Upstream]:
+    """Return the targets that the key of a request may use. Raises NotAllowed. Nothing is counted."""
+    entry = context.entry
+    if entry.key is None or not entry.key.restricted:
+        return targets
+    asked = Asked(model, entry.services.route_of(model, entry.client))
+    return entry.services.limiter.check(entry.key, asked, targets)
 
 
 def _show(context: RequestContext, reservation: Reservation | None) -> bool:
@@ -78,7 +89,7 @@ def _other_estimate(context: RequestContext, call: OtherCall, targets: Sequence[
 
 def _estimate(call: Call, services: Services, targets: Sequence[Upstream]) -> Estimate:
     """Return what a request will take at most: its input by its size, its output by what it asks for."""
-    tokens = len(call.body) // BYTES_PER_TOKEN
+    tokens = len(call.whole) // BYTES_PER_TOKEN
     asked = [value for value in _output_limits(call) if isinstance(value, int) and not isinstance(value, bool)]
     costs: list[int | None] = []
     most = 0

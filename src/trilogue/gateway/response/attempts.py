@@ -120,7 +120,7 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
             most = services.config.server.max_continuations
             continuation = Continuation(attempt, pauses, self.limits, most, self.context.byte_observers)
         call = self.client.call
-        if call.stream and call.policies is not None:
+        if call.stream and call.policies is not None and call.policies.sees_responses:
             return await JudgedRelay(self.client, attempt, services, call.policies, continuation).run()
         if call.stream:
             return await StreamRelay(self.client, attempt, services, continuation).run()

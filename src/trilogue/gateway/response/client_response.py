@@ -193,6 +193,8 @@ class ClientResponse(Struct, eq=False):
         if self._observers.request_settled is not None and not self.record.settled:
             self._observers.request_settled(self.record)
         self.responder.end(self._held_back)
+        # A path that policies judge refers back to this object.
+        self._path = None
 
     def keepalive(self) -> None:
         """Send a keep-alive, unless the client is slow itself. The first one sends the headers, if nothing else has."""
@@ -225,6 +227,7 @@ class ClientResponse(Struct, eq=False):
         if self._observers.request_settled is not None and not self.record.settled:
             self._observers.request_settled(self.record)
         self.responder.end(self._held_back + self.with_losses(out, self.record.losses))
+        self._path = None
 
     def stamp(self) -> Stamp:
         """Return the time and id of the response, which are the same in all of its parts."""

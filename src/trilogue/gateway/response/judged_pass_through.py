@@ -72,6 +72,8 @@ class JudgedPassThrough(PassThrough):
         run.attach(self._ledger, unsigned)
         self._sequencer = Sequencer()
         self._pieces = RawPieces()
+        self._retained = False
+        """whether the last event was not told completely, so that what follows waits with it"""
         self._edge = b""
         """the last bytes that arrived"""
         self._encoding: StreamEncoder | None = None
@@ -90,7 +92,7 @@ class JudgedPassThrough(PassThrough):
             return b"".join([self._take(part) for part in self._parts(data)])
         self.moved = True
         event = self._repeated.more(text)
-        if self._encoding is None and self._pieces.idle and event.index == self._sequencer.direct:
+        if self._encoding is None and not self._retained and event.index == self._sequencer.direct:
             return self._pass_text(data, event)
         return self._add(data, [event])
 
@@ -171,11 +173,15 @@ class JudgedPassThrough(PassThrough):
             return self.fail(too_long())
         given: list[Event] = [event]
         out = self._run.feed(given)
-        if (out is given or out == given) and not self._run.changed:
-            self._pieces.pass_text(raw, event)
+        pieces = self._pieces
+        if pieces.idle and (out is given or out == given) and not self._run.changed:
+            pieces.pass_text(raw, event)
             return raw if self._spelling is None else self._edited(raw)
-        self._pieces.add(raw, given, shapes=False, retained=False)
-        return self.release(out)
+        pieces.add(raw, given, shapes=False, retained=False)
+        if self._run.changed:
+            return self.release(out)
+        passed = pieces.release(out)
+        return passed if self._spelling is None else self._edited(passed)
 
     def _add(self, raw: bytes, events: list[Event]) -> bytes:
         """Add bytes of the upstream with their events, and return what may go on now."""
@@ -189,9 +195,11 @@ class JudgedPassThrough(PassThrough):
         sequenced = self._sequencer.feed(events)
         if self._encoding is None:
             kinds = self._decoder.retained
-            # Arguments that a decoder keeps back must not be sent twice.
-            retained = self._sequencer.waits or ToolCall in kinds or self._run.wants(kinds)
+            # What a decoder keeps back of calls and messages must not be sent twice.
+            kept = ToolCall in kinds or self._decoder.announces
+            self._retained = retained = kept or self._sequencer.waits or self._run.wants(kinds)
             shapes = not events or any([isinstance(event, BlockStart | BlockStop) for event in events])
+            shapes = shapes or self._decoder.finishing
             self._pieces.add(raw, sequenced, shapes=shapes, retained=retained)
         return self.release(self._run.feed(sequenced))
 

@@ -10,6 +10,7 @@ Policies may let text go on in other pieces than it came in, so positions are co
 from __future__ import annotations
 
 from collections import deque
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,47 +23,54 @@ _JOINED = 256
 """pieces of text after which they are joined, so that a long text does not take many times its size"""
 
 
-class Position(Struct):
-    """How far a stream is: blocks that have stopped, and since then other events and characters of text."""
-
-    blocks: int = 0
-    marks: int = 0
-    characters: int = 0
-
-    def add(self, event: Event) -> None:
-        """Move behind an event."""
-        if isinstance(event, Delta | ReasoningDelta):
-            self.characters += len(event.text)
-        elif isinstance(event, BlockStop):
-            self.blocks, self.marks, self.characters = self.blocks + 1, 0, 0
-        else:
-            self.marks += 1
-            if isinstance(event, BlockStart) and isinstance(event.block, Text | Refusal):
-                # A filter sends the text that a block starts with by itself, and so its citations.
-                self.characters += len(event.block.text)
-                self.marks += len(event.block.citations) if isinstance(event.block, Text) else 0
-
-    def covers(self, other: Position) -> bool:
-        """Return whether the stream is at least as far as the other position."""
-        if self.blocks != other.blocks:
-            return self.blocks > other.blocks
-        return self.marks >= other.marks and self.characters >= other.characters
+Position: TypeAlias = tuple[int, int, int]
+"""how far a stream is: blocks that have stopped, and since then other events and characters of text"""
 
 
-class _Piece(Struct, frozen=True):
-    """One event of the upstream. `shapes`: it begins or ends a block, or is not about the content."""
+def after(position: Position, event: Event) -> Position:
+    """Return the position behind an event."""
+    blocks, marks, characters = position
+    kind = type(event)
+    if kind is Delta or kind is ReasoningDelta:
+        return blocks, marks, characters + len(event.text)  # type: ignore[attr-defined]  # both have it
+    if kind is BlockStop:
+        return blocks + 1, 0, 0
+    if isinstance(event, BlockStart) and isinstance(event.block, Text | Refusal):
+        # A filter sends the text that a block starts with by itself, and so its citations.
+        marks += len(event.block.citations) if isinstance(event.block, Text) else 0
+        characters += len(event.block.text)
+    return blocks, marks + 1, characters
+
+
+def covers(position: Position, other: Position) -> bool:
+    """Return whether a stream is at least as far as the other position."""
+    if position[0] != other[0]:
+        return position[0] > other[0]
+    return position[1] >= other[1] and position[2] >= other[2]
+
+
+class _Piece(Struct):
+    """One event of the upstream, with its model events.
+
+    `shapes`: it begins or ends a block, or is not about the content.
+    """
 
     raw: bytes
+    events: list[Event]
     shapes: bool
+    needed: Position | None = None
+    """how far the policies must be before it is forwarded; None: that is not known yet"""
 
 
 class RawPieces:
     """The pieces of one stream."""
 
     def __init__(self) -> None:
-        self._arrived, self._released = Position(), Position()
-        self._waiting: deque[tuple[_Piece, Position | None]] = deque()
-        """pieces that were not forwarded, and how far the policies must be for it; None: that is not known yet"""
+        self._arrived: Position = (0, 0, 0)
+        self._released: Position = (0, 0, 0)
+        self._forwarded: Position = (0, 0, 0)
+        self._waiting: deque[_Piece] = deque()
+        """pieces that were not forwarded"""
         self._unsent: deque[tuple[Event, Position]] = deque()
         """events that have gone on and were not forwarded as bytes, with the position behind them"""
         self._sent: list[Event] = []
@@ -87,34 +95,40 @@ class RawPieces:
 
     def pass_text(self, raw: bytes, event: Delta | ReasoningDelta) -> None:
         """Note a piece with nothing but text that has gone on at once and unchanged. Only while it is `idle`."""
-        length = len(event.text)
-        self._arrived.characters += length
-        self._released.characters += length
+        self._arrived = self._released = self._forwarded = after(self._arrived, event)
         self._log(event)
         self._forward(raw)
 
     def add(self, raw: bytes, events: list[Event], *, shapes: bool, retained: bool) -> None:
         """Add a piece with its events. `shapes`: it is not only text. `retained`: more events will come of it."""
         for event in events:
-            self._arrived.add(event)
-        self._waiting.append((_Piece(raw, shapes), None))
-        if not retained:
-            here = replace(self._arrived)
-            self._waiting = deque([(one, position or here) for one, position in self._waiting])
+            self._arrived = after(self._arrived, event)
+        self._waiting.append(_Piece(raw, events, shapes))
+        if retained:
+            return
+        for piece in reversed(self._waiting):
+            if piece.needed is not None:
+                break
+            piece.needed = self._arrived
 
     def release(self, events: list[Event]) -> bytes:
         """Take events that the policies let go on, and return the bytes that may be forwarded."""
         for event in events:
-            self._released.add(event)
-            self._unsent.append((event, replace(self._released)))
+            self._released = after(self._released, event)
+            self._unsent.append((event, self._released))
         out = []
-        while self._waiting and (position := self._waiting[0][1]) is not None and self._released.covers(position):
-            piece = self._waiting.popleft()[0]
+        while self._waiting and (needed := self._waiting[0].needed) is not None and covers(self._released, needed):
+            piece = self._waiting.popleft()
             out.append(piece.raw)
             self._forward(piece.raw)
             if piece.shapes:
                 self.shapes.append(piece.raw)
-            self._forwarded(position)
+            for event in piece.events:
+                self._log(event)
+            self._forwarded = needed
+        unsent = self._unsent
+        while unsent and covers(self._forwarded, unsent[0][1]):
+            unsent.popleft()
         return b"".join(out)
 
     def sent(self) -> list[Event]:
@@ -125,6 +139,9 @@ class RawPieces:
     def rest(self) -> list[Event]:
         """Return the events that have gone on and that the client has not got. Nothing waits any more after that."""
         rest = [event for event, _ in self._unsent]
+        if rest:
+            # Of a text that policies let go on in one piece, the client may have got the beginning.
+            rest[0] = _beyond(*self._unsent[0], self._forwarded)
         self._unsent.clear()
         self._waiting.clear()
         return rest
@@ -132,20 +149,6 @@ class RawPieces:
     def _forward(self, raw: bytes) -> None:
         if raw.find(_NUMBER) >= 0:
             self.numbered = raw
-
-    def _forwarded(self, position: Position) -> None:
-        """Move the events up to a position from those that were not sent to those that were."""
-        while self._unsent:
-            event, end = self._unsent[0]
-            if position.covers(end):
-                self._unsent.popleft()
-                self._log(event)
-                continue
-            left = end.characters - position.characters
-            if position.blocks == end.blocks and isinstance(event, Delta | ReasoningDelta) and left < len(event.text):
-                self._log(replace(event, text=event.text[: len(event.text) - left]))
-                self._unsent[0] = (replace(event, text=event.text[-left:]), end)
-            return
 
     def _log(self, event: Event) -> None:
         if not isinstance(event, Delta | ReasoningDelta):
@@ -163,6 +166,14 @@ class RawPieces:
         if self._texts:
             self._sent.append(replace(self._open, text="".join(self._texts)))
             self._texts = []
+
+
+def _beyond(event: Event, end: Position, position: Position) -> Event:
+    """Return what is left of an event beyond a position. `end`: the position behind the event."""
+    if position[0] != end[0] or not isinstance(event, Delta | ReasoningDelta):
+        return event
+    left = end[2] - position[2]
+    return replace(event, text=event.text[-left:]) if 0 < left < len(event.text) else event
 
 
 def _continues(event: Delta | ReasoningDelta, before: Delta | ReasoningDelta) -> bool:

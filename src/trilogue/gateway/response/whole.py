@@ -41,7 +41,7 @@ async def relay_whole(
     if continuation is not None and body[:1] == b"{":
         body = await continuation.complete(body, services.limits.max_body_bytes)
     losses = attempt.outbound.losses
-    if client.call.policies is not None:
+    if client.call.policies is not None and client.call.policies.sees_responses:
         summary, body, translation, changes = await judged_whole(
             client, attempt, body, client.call.policies, services.sealer
         )

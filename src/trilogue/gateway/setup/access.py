@@ -42,6 +42,11 @@ class ClientKey(Struct, frozen=True):
     restricted: bool = False
     """whether its options limit what its requests may do or take"""
 
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether it is named after its place in the configuration, which may have been that of another key."""
+        return bool(self.name) and not self.id and _PLACE.fullmatch(self.name) is not None
+
 
 def owner_of(name: str, secret: str) -> str:
     """Return the owner for a client key: its name, for people, and a digest of its text.
@@ -111,6 +116,10 @@ class KeyRing:
     def names(self) -> set[str]:
         """The names of the keys that work."""
         return {key.name for key in self._keys.values()}
+
+    def shares_name(self, key: ClientKey) -> bool:
+        """Return whether another key has the same name: one of the configuration, and one made at run time."""
+        return any(one.name == key.name and one.owner != key.owner for one in self._keys.values())
 
     def _peppered(self, digest: str) -> bytes:
         return blake2b(digest.encode(), key=self._pepper, digest_size=32).digest()

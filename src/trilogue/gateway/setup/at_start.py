@@ -1,4 +1,4 @@
-"""What a gateway needs before it can be built: the key that seals reasoning, a store that works, and transports.
+"""What a gateway needs before it can be built: a store that works, and transports. For its keys see `sealing`.
 
 Commands and programs that run a gateway inside of themselves use the same functions. Problems are returned, and the
 caller says them in its own way.
@@ -8,41 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trilogue.cipher import KEY_BYTES
-from trilogue.config import Config, ProviderSettings, StateSettings, state_directory, state_file
+from trilogue.config import ProviderSettings, StateSettings, state_file
 from trilogue.demo import DemoTransport
 from trilogue.gateway.setup.provider import TransportFor
 from trilogue.gateway.setup.response_store import FILE_NAME, MEMORY, limits_of, place_of
 from trilogue.state.responses import ResponseStore, SqliteDatabase, StoreAway, StoreError, database_of
-from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstream import HttpTransport, Transport
 
-SEAL_FILE = "seal.key"
 Result = TypeVar("Result")
-
-
-def stored_sealer(config: Config) -> tuple[Sealer, str]:
-    """Return a sealer with the configured keys, or with a key that is created on the first run and kept.
-
-    The text says why the key cannot be kept; "" if it can.
-    """
-    if config.seal_keys:
-        return Sealer([key.derive() for key in config.seal_keys]), ""
-    path = state_directory(os.environ) / SEAL_FILE
-    try:
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.touch(mode=0o600)
-            path.write_bytes(secrets.token_bytes(KEY_BYTES))
-        return Sealer([path.read_bytes()]), ""
-    except (OSError, ValueError) as error:
-        return Sealer.ephemeral(), f"cannot store the seal key in {path}: {error}"
 
 
 def default_store(config_file: Path | None) -> Path:

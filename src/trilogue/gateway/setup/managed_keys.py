@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 
-from trilogue.config import StateSettings
+from trilogue.config import Config, Secret
 from trilogue.keys import ManagedKey
 from trilogue.state.database import database_of
 from trilogue.state.keys import KeyStore
@@ -27,13 +27,19 @@ LOOK_SECONDS = 0.2
 """the least time between two looks at the store, however many requests with unknown keys there are"""
 WAIT_SECONDS = 2.0
 """how long a request with an unknown key waits for a look at most, if the store is slow"""
+NOWHERE = Secret("none", literal=True)
 _POSTGRESQL = ("postgresql://", "postgres://")
 
 
-def place_of_keys(settings: StateSettings, file: Path) -> str:
+def place_of_keys(config: Config, file: Path) -> str:
     """Return where a configuration keeps client keys, as `database_of` takes it. `file`: the default."""
-    where = settings.store.reveal() if settings.store is not None else ""
-    return where if where.startswith(_POSTGRESQL) else str(file)
+    where = (config.cluster.postgresql or config.state.store or NOWHERE).reveal()
+    return where if is_postgresql(where) else str(file)
+
+
+def is_postgresql(where: str) -> bool:
+    """Return whether a place for keys is a PostgreSQL database; otherwise it is a file."""
+    return where.startswith(_POSTGRESQL)
 
 
 class ManagedKeys:
@@ -53,9 +59,9 @@ class ManagedKeys:
         self.on_change: Callable[[], None] = _ignore
         """called in the event loop when keys have changed"""
 
-    def take(self, settings: StateSettings) -> None:
+    def take(self, config: Config) -> None:
         """Use the store of this configuration, and read its keys. This may block, as every start and reload does."""
-        where = place_of_keys(settings, self._file)
+        where = place_of_keys(config, self._file)
         if where != self._where:
             self._where, self._store, self._revision = where, None, -1
             try:
@@ -102,7 +108,7 @@ class ManagedKeys:
 
     def _read(self) -> bool:
         """Read all keys if one has changed. Return whether one has."""
-        if self._store is None and not self._where.startswith(_POSTGRESQL) and not Path(self._where).exists():
+        if self._store is None and not is_postgresql(self._where) and not Path(self._where).exists():
             return False
         revision = self.store.revision()
         if revision == self._revision:

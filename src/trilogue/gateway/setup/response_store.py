@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 from trilogue.config import StateSettings
 from trilogue.state import StoreHealth
-from trilogue.state.responses import ResponseStore, RunningJobs, StoreLimits, StoreService, database_of
+from trilogue.state.responses import (
+    PostgresqlDatabase,
+    ResponseStore,
+    RunningJobs,
+    StoreLimits,
+    StoreService,
+    database_of,
+)
 
 FILE_NAME = "responses.db"
 MEMORY = "memory"
@@ -39,8 +46,11 @@ class GatewayStore:
     """A store and the service through which the event loop uses it. `where`: what `database_of` takes."""
 
     def __init__(self, where: str, keys: Sequence[bytes], limits: StoreLimits) -> None:
-        self.store = ResponseStore(database_of(where), keys, limits)
+        database = database_of(where)
+        self.store = ResponseStore(database, keys, limits)
         self._is_shared = where != MEMORY
+        self.is_on_server = isinstance(database, PostgresqlDatabase)
+        """whether other machines may use it too"""
         self._service: StoreService | None = None
         self._jobs: RunningJobs | None = None
         self.left_alone_until = 0.0
@@ -112,6 +122,11 @@ class WorkerStores:
                 self._replaced.append(self._durable)
             self._durable = self._open(settings) if settings.kept else None
         return Stores(self._durable, self._volatile)
+
+    def start(self) -> None:
+        """Use a store that machines share from now on, inside the event loop: some may have died with their jobs."""
+        if self._durable is not None and self._durable.is_on_server:
+            _ = self._durable.service
 
     def _in_memory(self, settings: StateSettings) -> GatewayStore:
         limits = StoreLimits(

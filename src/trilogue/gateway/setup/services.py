@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
-from trilogue.config import Config
+from trilogue.config import Config, Role
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.config.types import ClientKeySettings
+from trilogue.errors import ClientError
 from trilogue.gateway.observe.access_log import AccessLog
 from trilogue.gateway.observe.observer import Observer, Observers
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.setup.access import ClientKey, ConfiguredKey, KeyRing, owner_of
-from trilogue.gateway.setup.limiter import Limiter
+from trilogue.gateway.setup.limiter import Limiter, LimitState
 from trilogue.gateway.setup.policy_table import policy_table
 from trilogue.gateway.setup.provider import TransportFor, UpstreamProvider
 from trilogue.gateway.setup.worker_state import WorkerState, client_keys
@@ -30,6 +32,7 @@ from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstream import HttpTransport, Transport
 
 MAX_RESOLVED = 1000
+OfObserver = TypeVar("OfObserver", bound=Observer)
 
 
 class GatewayLimits(Struct, frozen=True):
@@ -54,11 +57,14 @@ class Services:
         self._resolved: dict[tuple[str, Protocol], tuple[Upstream, ...]] = {}
         self.resolved = self._resolved.get
         """the targets of a model and a client's protocol, if they were resolved before"""
+        self._route_names: dict[tuple[str, Protocol], str] = {}
         self.sealer = sealer
-        keys = client_keys(config)
-        self.keys = KeyRing([_configured(name, key) for name, key in keys.items()], required=config.require_keys)
-        admin = config.admin.key
-        self.admin = KeyRing([ConfiguredKey(ClientKey("admin"), admin.reveal())] if admin else [])
+        configured = configured_keys(config)
+        self.configured = tuple([one.key for one in configured])
+        """the client keys of the configuration, also those that have expired"""
+        self.keys = KeyRing(configured, required=config.require_keys)
+        admins = config.admin.all_keys()
+        self._admin_keys = KeyRing([ConfiguredKey(ClientKey(name), key.reveal()) for name, (key, _) in admins.items()])
         self.limits = GatewayLimits(server.max_body_bytes, server.keepalive_seconds)
         carried = state.take(config)
         self.pools = carried.pools
@@ -71,10 +77,13 @@ class Services:
         self.history = carried.history
         """the latest requests"""
         self.managed_keys = carried.managed_keys
+        self.approvals = carried.approvals
+        """tool calls that wait until a person has decided"""
         self.renew_keys()
         self.sync = state.sync
-        self.limiter = Limiter(config, state.limits, self._record_cost)
+        self.limiter = Limiter(config, LimitState(state.limits, state.webhook, state.leases), self._record_cost)
         self.store_health = state.store_health
+        self.cluster = state.cluster
         kept: list[Observer] = [self.history] if self.history.limit else []
         self._observers: list[Observer] = [AccessLog(), *kept, *state.observers]
         self.observers = Observers(self._observers)
@@ -93,10 +102,13 @@ class Services:
         self.passes_client_keys = any(provider.passes_client_key for provider in self.providers.values())
         """whether keys of clients are passed on to any provider"""
 
-    def is_admin(self, presented: Sequence[str]) -> bool:
-        """Return whether one of these keys is the admin key."""
+    def admin_key(self, presented: Sequence[str]) -> tuple[str, Role] | None:
+        """Return the name and the role of the first of these keys that is an admin key; None if none is."""
+        found = self._admin_keys.find(presented)
         # A key that is configured as both must not let clients change accounts.
-        return self.admin.find(presented) is not None and self.keys.find(presented) is None
+        if found is None or self.keys.find(presented) is not None:
+            return None
+        return found.name, self.config.admin.all_keys()[found.name][1]
 
     def cost(self, provider: str, model: str, usage: Usage) -> int | None:
         """Return what usage of a model costs, in billionths of a dollar; None if the price is unknown."""
@@ -107,6 +119,10 @@ class Services:
 
     def _record_cost(self, record: RequestRecord) -> int | None:
         return self.cost(record.provider, record.upstream_model, record.usage or Usage())
+
+    def observer(self, kind: type[OfObserver]) -> OfObserver | None:
+        """Return the observer of this class, if there is one."""
+        return next((one for one in self._observers if isinstance(one, kind)), None)
 
     def renew_keys(self) -> None:
         """Accept the client keys that work now, and no others."""
@@ -124,6 +140,20 @@ class Services:
             self._resolved.clear()
         self._resolved[model, client] = targets
         return targets
+
+    def route_of(self, model: str, client: Protocol) -> str:
+        """Return the route that a model goes by, as its `match`; "" if none matches."""
+        known = self._route_names.get((model, client))
+        if known is None:
+            if len(self._route_names) >= MAX_RESOLVED:
+                self._route_names.clear()
+            try:
+                number = self.router.resolve(model, client).route
+            except ClientError:
+                number = None
+            known = "" if number is None else self.config.routes[number].match
+            self._route_names[model, client] = known
+        return known
 
     async def offered(self, model: str, client: Protocol) -> Upstream | None:
         """Return the target of a model that no route knows: a provider that lists it, or None.
@@ -149,6 +179,11 @@ class Services:
         """Close every connection of this configuration."""
         for transport in self._transports:
             await transport.aclose()
+
+
+def configured_keys(config: Config) -> list[ConfiguredKey]:
+    """Return the client keys of a configuration, with their texts."""
+    return [_configured(name, key) for name, key in client_keys(config).items()]
 
 
 def _configured(name: str, settings: ClientKeySettings) -> ConfiguredKey:

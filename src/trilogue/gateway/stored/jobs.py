@@ -56,6 +56,8 @@ class BackgroundJob:
     It is also the `ClientLink` of the request's `Responder`. `on_stop` is called if the job was cancelled or deleted.
     """
 
+    peer = ""
+
     def __init__(self, turn: StoredTurn, opening: Mapping[str, Json]) -> None:
         self.turn = turn
         self.opening = dict(opening)

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from trilogue.config import Config
 from trilogue.errors import TrilogueError
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.observe.record import BACKGROUND, INTERNAL, RequestRecord
 from trilogue.jsontext.text import DECODE_ERRORS
 from trilogue.model import NO_SAMPLING, FormatKind, Json, Protocol, Request, Sampling, StopReason, Usage
 from trilogue.protocols.registry import CODECS
@@ -86,7 +86,7 @@ def provider_names(config: Config) -> dict[str, str]:
 @lru_cache(256)
 def route_of(path: str) -> str:
     """Return the endpoint of a path, with ids replaced. There are few of them; "" if the gateway has no such path."""
-    path = path.removesuffix(" (background)")
+    path = path.removesuffix(BACKGROUND).removesuffix(INTERNAL)
     for one in CODECS.values():
         endpoint = one.endpoint
         if path == endpoint.path or (endpoint.counting is not None and path == endpoint.counting.path):

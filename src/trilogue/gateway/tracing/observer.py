@@ -10,6 +10,7 @@ from contextlib import suppress
 from threading import BoundedSemaphore
 
 import structlog
+from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
 from trilogue.config import Config, TracingSettings
@@ -64,7 +65,7 @@ class Tracing(Observer):
         route = route_of(record.path)
         span = self._tracer.start_span(
             f"{head.method} {route}" if route else head.method,
-            parent_of(head.headers),
+            self._above(record) or parent_of(head.headers),
             SpanKind.SERVER,
             _request_attributes(record, route, head),
             start_time=began_ns,
@@ -78,6 +79,13 @@ class Tracing(Observer):
             trace.later = self._later
         self._requests[record] = trace
         return trace
+
+    def _above(self, record: RequestRecord) -> Context | None:
+        """Return the context of the request whose policy has made this one; None if a client has."""
+        if not record.parent:
+            return None
+        above = (trace.context for other, trace in self._requests.items() if other.request_id == record.parent)
+        return next(above, None)
 
     def attempt_began(self, record: RequestRecord, attempt: Attempt) -> None:
         """Note when an attempt began."""
@@ -135,6 +143,8 @@ def _request_attributes(record: RequestRecord, route: str, head: Head) -> Attrib
     }
     if route:
         found["http.route"] = route
+    if record.parent:
+        found["trilogue.parent_request_id"] = record.parent
     if record.key:
         found["trilogue.key"] = record.key
     if "user-agent" in head.headers:

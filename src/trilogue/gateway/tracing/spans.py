@@ -91,7 +91,7 @@ class RequestTrace(ByteObserver):
         self._tracer = tracer
         self._propagation = propagation
         self._providers = providers
-        self._context: Context = below(span)
+        self.context: Context = below(span)
         self._prepared_from = 0
         """when the current attempt began to be prepared"""
         self._attempt: AttemptSpan | None = None
@@ -128,7 +128,7 @@ class RequestTrace(ByteObserver):
             attributes["http.request.resend_count"] = self._attempts
         self._attempts += 1
         name = f"{OPERATION} {attempt.model}"
-        span = self._tracer.start_span(name, self._context, SpanKind.CLIENT, attributes, start_time=now)
+        span = self._tracer.start_span(name, self.context, SpanKind.CLIENT, attributes, start_time=now)
         protocol = protocol_of(record.upstream)
         begun = AttemptSpan(span, time.monotonic(), now, protocol, request.body)
         if len(request.body) > LARGE_BYTES:
@@ -142,7 +142,7 @@ class RequestTrace(ByteObserver):
         client = self._record.client
         pair = {"trilogue.source": client} | ({"trilogue.target": upstream} if upstream else {})
         name = f"translate {client}>{upstream}" if upstream else f"translate {client}"
-        span = self._tracer.start_span(name, self._context, attributes=pair, start_time=self._prepared_from)
+        span = self._tracer.start_span(name, self.context, attributes=pair, start_time=self._prepared_from)
         if error:
             _fail(span, error)
         span.end(now)

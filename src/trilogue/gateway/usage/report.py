@@ -46,9 +46,10 @@ def fields_of(line: UsageLine, by: Sequence[str] = ()) -> dict[str, object]:
     }
 
 
-def usage_json(lines: Sequence[UsageLine], by: Sequence[str]) -> bytes:
-    """Return sums and their total as one JSON object."""
-    return encode({"by": by, "usage": [fields_of(line, by) for line in lines], "total": fields_of(total_of(lines))})
+def usage_json(lines: Sequence[UsageLine], by: Sequence[str], budgets: Sequence[Json]) -> bytes:
+    """Return sums and their total as one JSON object, with what is left of budgets."""
+    sums, total = [fields_of(line, by) for line in lines], fields_of(total_of(lines))
+    return encode({"by": by, "usage": sums, "total": total, "budgets": budgets})
 
 
 def usage_csv(lines: Sequence[UsageLine], by: Sequence[str]) -> str:

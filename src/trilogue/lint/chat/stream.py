@@ -204,7 +204,7 @@ class ChatStream:
         index = entry.get("index")
         if not is_int(index):
             report.add("B17", f"{path}: an entry without an integer index")
-            return
+            index = _assumed_index(choice, entry)
         report.check(index >= choice.last_call, "B28", f"{path}: the index goes back")
         choice.last_call = index
         kind = entry.get("type")
@@ -224,6 +224,14 @@ class ChatStream:
         piece = inner.get("input" if known.is_custom else "arguments")
         is_text = report.check(piece is None or isinstance(piece, str), "B21", f"{path}: arguments are not a string")
         choice.pieces[index].append(text(piece) if is_text else "{}")
+
+
+def _assumed_index(choice: _OpenChoice, entry: dict[str, Json]) -> int:
+    """Return where clients put an entry without an index: into the last call, or a new one if it has another id."""
+    last = max(choice.calls, default=-1)
+    call_id = text(entry.get("id"))
+    is_new = last < 0 or (bool(call_id) and call_id != choice.calls[last].id)
+    return last + 1 if is_new else last
 
 
 def _token(token: dict[str, Json]) -> bytes:

@@ -81,6 +81,8 @@ class Item(Struct):
     parts: dict[tuple[str, int], _OpenPart] = field(default_factory=dict)
     """(holder, position) -> part; position -1 for the item's own text"""
     phase: int = 0
+    is_assumed: bool = False
+    """whether it was never added"""
 
 
 class Items:
@@ -99,7 +101,7 @@ class Items:
 
     def finished(self) -> list[dict[str, Json]]:
         """Return the done items in order of their index."""
-        return [item.done for _, item in sorted(self.by_index.items()) if item.done is not None]
+        return [item.done for _, item in sorted(self.by_index.items()) if item.done]
 
     def event(self, kind: str, data: dict[str, Json]) -> None:
         """Check one event about an item."""
@@ -121,7 +123,7 @@ class Items:
             report.add("D12", "output_item.added without an output_index of its own")
             return
         path = f"output[{number}]"
-        report.check(number == len(self.by_index), "D13", f"{path} is not the next index")
+        report.check(number == max(self.by_index, default=-1) + 1, "D13", f"{path} is not the next index")
         is_alone = all(item.done is not None for item in self.by_index.values())
         report.check(is_alone, "D14", f"{path} is added before the item before it is done")
         kind = added.get("type")
@@ -137,6 +139,7 @@ class Items:
         report, item, done = self._report, self.by_index.get(index(data.get("output_index"))), obj(data.get("item"))
         if item is None or item.done is not None:
             report.add("D17", "output_item.done for an item that is not open")
+            self._assume_added(data, done)
             return
         item.done = done
         # The call_id of a tool_search_call is known only when it is done.
@@ -150,6 +153,12 @@ class Items:
         check_item(done, item.path, report)
         for (name, position), part in item.parts.items():
             self._check_whole(item, name, position, part)
+
+    def _assume_added(self, data: dict[str, Json], done: dict[str, Json] | None) -> None:
+        """Count an item that was never added, so that the items behind it are not reported for its fault."""
+        number = data.get("output_index")
+        if is_int(number) and (number not in self.by_index or self.by_index[number].is_assumed):
+            self.by_index[number] = Item(f"output[{number}]", {}, done or {}, is_assumed=True)
 
     def _check_whole(self, item: Item, name: str, position: int, part: _OpenPart) -> None:
         """Check that the done item holds the text that its events sent."""
@@ -171,6 +180,7 @@ class Items:
         item = self.by_index.get(index(data.get("output_index")))
         if item is None or item.done is not None:
             self._report.add("D52" if is_progress else "D17", f"{kind} for an item that is not open")
+            self._assume_added(data, None)
             return None
         is_same = data.get("item_id") == item.added.get("id")
         message = "is not the item's id" if "item_id" in data else "is missing"

@@ -113,7 +113,8 @@ class Redact(Policy):
         context.notes[self] = values
         if changed is request:
             return PASS
-        return Rewrite(changed, reason=f"{len(values.by_name)} values redacted")
+        number = len(values.by_name)
+        return Rewrite(changed, reason=f"{number} value{'' if number == 1 else 's'} redacted")
 
     def scan(self, block: Block, context: Context) -> Scan | None:
         """Look for placeholders and values in text that flows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from trilogue.policies.shipped.action import ActionSettings, SettingsProblem, co
 from trilogue.policies.shipped.commands import CommandRule, forbidden_by
 from trilogue.policies.shipped.json_schema import Schema
 from trilogue.policies.shipped.places import host_of, hosts_in, is_allowed_host, is_inside, paths_in
+from trilogue.policies.shipped.raw_arguments import completed, raw_texts, word_lists
 from trilogue.policies.verdicts import PASS, Rewrite
 
 
@@ -129,20 +131,27 @@ class _CheckedRule:
             looked_at = {self._argument: call.parsed[self._argument]} if self._argument in call.parsed else {}
         # The name of the argument itself is not a value of it.
         strings = [text for name, text in strings_in(looked_at) if name is not None or self._argument is None]
-        return self._text_problem(strings) or self._place_problem(looked_at, strings)
+        problem = self._text_problem(strings) or self._denied(word_lists(looked_at))
+        return problem or self._place_problem(looked_at, strings)
 
     def _raw_problem(self, text: str) -> str:
         """Judge arguments that are not a JSON object as the text that they are."""
         if self._allow or self._inside or self._schema:
             return "the arguments are not a JSON object"
-        return self._text_problem([text]) or self._host_problem(list(hosts_in(text)))
+        texts = raw_texts(text)
+        hosts = [host for one in [*texts, completed(text)] for host in hosts_in(one)]
+        return self._denied(texts) or self._host_problem(hosts)
 
     def _text_problem(self, strings: list[str]) -> str:
         for text in strings:
-            if any([pattern.search(text) for pattern in self._deny]):
-                return "the arguments match a denied pattern"
             if self._allow and not any([pattern.search(text) for pattern in self._allow]):
                 return "the arguments match no allowed pattern"
+        return self._denied(strings)
+
+    def _denied(self, texts: Iterable[str]) -> str:
+        for text in texts:
+            if any([pattern.search(text) for pattern in self._deny]):
+                return "the arguments match a denied pattern"
             number = forbidden_by(text, self._commands)
             if number is not None:
                 return f"the command {self._written[number]} is denied"

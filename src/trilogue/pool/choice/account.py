@@ -73,6 +73,11 @@ class Bucket:
         self._level = rate
         self._at = 0.0
 
+    def set_rate(self, rate: float) -> None:
+        """Change the limit. What is left of it stays the same part of the whole."""
+        self._level *= rate / self.rate
+        self.rate, self._per_second = rate, rate / 60.0
+
     def level(self, now: float) -> float:
         """Return how much may be used now."""
         if now > self._at:
@@ -211,6 +216,15 @@ class Account:
         self.error_at = 0.0
         self.error_text = ""
 
+    def set_share(self, share: float) -> None:
+        """Change the part of its limits that this process may use."""
+        limits = self.spec.limits
+        self.concurrency = _part(limits.concurrency, share)
+        if self.requests is not None and limits.requests_per_minute is not None:
+            self.requests.set_rate(_rate(limits.requests_per_minute, share))
+        if self.tokens is not None and limits.tokens_per_minute is not None:
+            self.tokens.set_rate(_rate(limits.tokens_per_minute, share))
+
     @property
     def balance(self) -> float | None:
         """What is left of its money; None if it has no balance."""
@@ -289,4 +303,8 @@ def _part(limit: int | None, share: float) -> int | None:
 
 
 def _bucket(limit: int | None, share: float) -> Bucket | None:
-    return None if limit is None else Bucket(max(1.0, limit * share))
+    return None if limit is None else Bucket(_rate(limit, share))
+
+
+def _rate(limit: int, share: float) -> float:
+    return max(1.0, limit * share)

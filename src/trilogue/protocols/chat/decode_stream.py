@@ -94,6 +94,7 @@ class ChatStreamDecoder(TextFlow):
         self._usage: Usage | None = None
         self._tier: Tier | None = None
         self._tier_name: Json = None
+        self._retained_calls = False
         self._choice_extras: dict[str, Json] = {}
         self._message_extras: dict[str, Json] = {}
         self._extras: dict[str, Json] = {}
@@ -124,9 +125,14 @@ class ChatStreamDecoder(TextFlow):
         """The kinds of blocks that wait for a name, for their end, or for good: those of other choices."""
         if "choices" in self._extras:
             return _OF_CHOICES
-        waiting = self._calls is not None and self._calls.retains
+        waiting = self._retained_calls if self._calls is None else self._calls.retains
         kinds: dict[type[Block], object] = {ToolCall: waiting, Text: self._annotations, Audio: self._audio}
         return NOTHING.union([kind for kind, found in kinds.items() if found])
+
+    @property
+    def finishing(self) -> bool:
+        """Whether there was a finish_reason."""
+        return self._finish is not None
 
     def handle_end(self) -> None:
         self._conclude(done=False)
@@ -362,6 +368,8 @@ class ChatStreamDecoder(TextFlow):
         stop = decode_stop(self._finish, calls is not None and calls.any, self._choice_extras or None)
         if calls is not None:
             calls.finish(stop.reason)
+            # The two know each other, and should not wait for the garbage collector.
+            self._calls, self._retained_calls = None, calls.retains
         if self._annotations:
             self._message_extras["annotations"] = self._annotations
         if self._message_extras:

@@ -58,6 +58,8 @@ _ROLE = b'{"role":"assistant","content":"","refusal":null}'
 _GOES_ON = b',"finish_reason":null}]'
 """the end of a choice that is not finished"""
 _DONE = b"data: [DONE]\n\n"
+_DETAIL_VALUES = ("data", "signature")
+"""what only the provider can read in details of reasoning"""
 _NOT_WRITTEN = frozenset({"id", "created", "model", "system_fingerprint", "choices", "usage", "service_tier"})
 """extras that are not written at the end: what every chunk has, what one choice cannot have, and odd names of tiers"""
 
@@ -83,6 +85,9 @@ class ChatStreamEncoder(StreamEncoder):
         self._content = 0
         self._texts = 0
         self._calls = 0
+        self._index = 0
+        """the index of the next call"""
+        self._is_indexed = True
         self._refused = False
         self._citations: list[Citation] = []
         self._annotations: list[Json] = []
@@ -91,21 +96,33 @@ class ChatStreamEncoder(StreamEncoder):
         self._reasoning_field = "reasoning_content"
         self._call_names = ("", "")
         self._follows = False
+        self._is_followed = False
+        """whether the upstream has written the beginning of the block that is open"""
+        self._written_details: list[dict[str, Json]] = []
+        """the details of reasoning without text that the upstream has written itself"""
+        self._is_finished = False
+        """whether the upstream has written the finish reason itself"""
 
     def follow(self, written: bytes) -> None:
-        deltas = [_delta_of(event) for event in written_events(written)]
+        choices = _first_choice(written)
+        deltas = [delta for choice in choices if isinstance(delta := choice.get("delta"), dict)]
         calls = [call for delta in deltas for call in entries(delta.get("tool_calls"))]
         indices = [call["index"] for call in calls if type(call.get("index")) is int]
-        self._calls = max([self._calls, *[index + 1 for index in indices]])
+        # Clients count the calls by their indices. Servers that send none are understood by the order alone.
+        self._index = max(indices) + 1 if indices else 0
+        self._is_indexed = bool(indices) or not calls
         fields = [name for delta in deltas for name in REASONING_TEXTS if delta.get(name)]
         self._reasoning_field = fields[-1] if fields else self._reasoning_field
         if type(self._block) is Reasoning:
             self._flow_reasoning()
-        elif type(self._block) is ToolCall and indices:
-            self._flow_call(indices[-1], *self._call_names)
+        elif type(self._block) is ToolCall:
+            self._flow_call(indices[-1] if indices else 0, *self._call_names)
         # The client has them.
         self._annotations = []
         self._follows = True
+        self._written_details = [entry for delta in deltas for entry in entries(delta.get("reasoning_details"))]
+        self._is_followed = self._block is not None
+        self._is_finished = any([choice.get("finish_reason") for choice in choices])
 
     @cached_property
     def _reasoning(self) -> ReasoningWriter:
@@ -172,6 +189,7 @@ class ChatStreamEncoder(StreamEncoder):
         if type(self._block) in _END:
             _END[type(self._block)](self, event)
         self._block = None
+        self._is_followed = False
 
     def on_finish(self, event: Finish) -> None:
         if self._annotations:
@@ -186,8 +204,9 @@ class ChatStreamEncoder(StreamEncoder):
         if not self._native and (self._extras or event.extras):
             extras_known = {**self._extras, **(event.extras or {})}
             moderation = openai_moderation.for_chat(extras_known.get("moderation"), self.reply)
-        finish = dump({"choices": [choice], **tier, **extras})
-        self.out.append(self._base + b"," + finish[1:-1] + self._end)
+        if not self._is_finished:
+            finish = dump({"choices": [choice], **tier, **extras})
+            self.out.append(self._base + b"," + finish[1:-1] + self._end)
         if moderation is not None:
             self.out.append(self._base + b',"choices":[],"moderation":' + dump(moderation) + self._end)
         if self._include_usage and event.usage is not None:
@@ -260,16 +279,25 @@ class ChatStreamEncoder(StreamEncoder):
                 self._whole(self._reasoning.block(event.block))
             opaque = opaque or event.block.opaque
         details = self._reasoning.details(opaque)
+        if self._is_followed:
+            details = [entry for entry in map(_without_text, details) if self._is_unwritten(entry)]
         if details:
             self._write({"reasoning_details": details})
 
+    def _is_unwritten(self, entry: dict[str, Json]) -> bool:
+        """Return whether details of reasoning have a value that the upstream has not written itself."""
+        values = [(name, value) for name in _DETAIL_VALUES if (value := entry.get(name))]
+        return any([all([one.get(name) != value for one in self._written_details]) for name, value in values])
+
     def _begin_call(self, block: ToolCall) -> None:
         # Free text is sent as such to clients that declared a free-text tool, else as a function with one string.
-        index = self._calls
+        index = self._index
+        self._index += 1
         self._calls += 1
         custom = block.kind is CallKind.CUSTOM and (self._native or takes_custom(block.name, self.reply))
         key, field = ("custom", "input") if custom else ("function", "arguments")
-        head = {"index": index, "id": call_id_of(block, self.reply), "type": key}
+        head: dict[str, Json] = {"index": index} if self._is_indexed else {}
+        head |= {"id": call_id_of(block, self.reply), "type": key}
         body = {"name": block.name, field: ""}
         opening: dict[str, Json] = {**head, key: body}
         if self._native and block.extras:
@@ -284,7 +312,8 @@ class ChatStreamEncoder(StreamEncoder):
         self._whole(block.arguments)
 
     def _flow_call(self, index: int, key: str, field: str) -> None:
-        before = b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, key.encode(), field.encode())
+        place = b'"index":%d,' % index if self._is_indexed else b""
+        before = b'{"tool_calls":[{%b"%b":{"%b":' % (place, key.encode(), field.encode())
         self._flow(before, b"}}]}")
 
     def _end_call(self, event: BlockStop) -> None:
@@ -323,11 +352,15 @@ _END: dict[type[Block | None], Callable[[ChatStreamEncoder, BlockStop], None]] =
 }
 
 
-def _delta_of(chunk: dict[str, Json]) -> dict[str, Json]:
-    """Return the delta in a chunk of an upstream; empty if there is none."""
-    choices = entries(chunk.get("choices"))
-    delta = choices[0].get("delta") if choices else None
-    return delta if isinstance(delta, dict) else {}
+def _without_text(details: dict[str, Json]) -> dict[str, Json]:
+    """Return details of reasoning without the text, which the client has got already."""
+    return {name: value for name, value in details.items() if name not in ("text", "summary")}
+
+
+def _first_choice(written: bytes) -> list[dict[str, Json]]:
+    """Return what the chunks of an upstream say about the choice that comes first."""
+    choices = [choice for chunk in written_events(written) for choice in entries(chunk.get("choices"))]
+    return [choice for choice in choices if (choice.get("index") or 0) == (choices[0].get("index") or 0)]
 
 
 def _quote_inner(text: str) -> bytes:

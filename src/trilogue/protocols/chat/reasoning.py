@@ -126,11 +126,12 @@ def reasoning_of(text: str, details: list[dict[str, Json]], path: str) -> Reason
 
 def details_opaque(details: list[dict[str, Json]]) -> Opaque | None:
     """Return the details as one opaque value if any of them has something that only its provider can read."""
+    quotes = any(entry.get("text") or entry.get("summary") for entry in details)
     # OpenRouter sends Anthropic's signatures in these entries.
     if any(entry.get("signature") for entry in details):
-        return Opaque(kind=OpaqueKind.SIGNATURE, value=dump_text(details))
+        return Opaque(kind=OpaqueKind.SIGNATURE, value=dump_text(details), quotes=quotes)
     if any(entry.get("data") for entry in details):
-        return Opaque(kind=OpaqueKind.ENCRYPTED, value=dump_text(details))
+        return Opaque(kind=OpaqueKind.ENCRYPTED, value=dump_text(details), quotes=quotes)
     return None
 
 

@@ -114,6 +114,11 @@ class ResponsesStreamDecoder(StreamDecoder):
         """What the open items become that are emitted when they are done."""
         return NOTHING.union(*[item.retained for item in self._items.values()])
 
+    @property
+    def announces(self) -> bool:
+        """Whether there is a message without a part."""
+        return any(type(item) is OpenMessage and item.is_bare for item in self._items.values())
+
     def handle_end(self) -> None:
         # Only a terminal event ends a response.
         raise UpstreamTruncated("the stream ended before the response was complete")

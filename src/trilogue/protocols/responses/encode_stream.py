@@ -70,7 +70,9 @@ class ResponsesStreamEncoder(StreamEncoder):
         self._base: dict[str, Json] = {}
         self._item: OutputItem | None = None
         self._indices = 0
-        self._output: list[Json] = []
+        self._ids: set[str] = set()
+        self._output: dict[int, Json] = {}
+        """the items that are done, by their output index"""
         self._room = MOST_OUTPUT
         self._call_ids: set[str] = set()
         self._in_block = False
@@ -79,17 +81,16 @@ class ResponsesStreamEncoder(StreamEncoder):
         self._sequence = number
 
     def follow(self, written: bytes) -> None:
-        events = [event for event in written_events(written) if type(event.get("output_index")) is int]
+        events = [event for event in written_events(written) if _is_about_item(event)]
         item = self._item
         if item is not None and not self._in_block:
             # The upstream has ended the item: nothing else ends the block of a message.
             self._complete_item(False)
         elif item is not None:
             item.follow(events)
-        self._indices = max([self._indices, *[event["output_index"] + 1 for event in events]])
-        # Clients compare the items at the end with those that they have got.
-        done = {one.get("id"): one for event in events if (one := done_item(event)) is not None}
-        self._output = [done.get(one.get("id"), one) for one in self._output]
+        # Clients count the items that they have got: a message whose parts others interrupted is one of them.
+        self._indices = max([event["output_index"] + 1 for event in events], default=self._indices)
+        self._output = _as_written(self._output, events)
 
     def whole(self, response: Response) -> dict[str, Json]:
         """Return a whole response: what the terminal event of its stream would contain."""
@@ -142,7 +143,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         if item is None or type(item) is DroppedItem:
             return None
         final = item.close(incomplete)
-        self._output.append(final)
+        self._output[item.index] = final
         return final
 
     def _end(
@@ -154,7 +155,7 @@ class ResponsesStreamEncoder(StreamEncoder):
             final |= later
         final |= {
             "status": status,
-            "output": self._output,
+            "output": self._items(),
             "usage": encode_usage(end.usage, self.native, self.reply.ledger),
             "incomplete_details": incomplete,
             **service_tier(end.tier, self.reply),
@@ -164,6 +165,10 @@ class ResponsesStreamEncoder(StreamEncoder):
         if not self.native and end.usage is not None and end.usage.searches:
             final["tool_usage"] = tool_usage(end.usage.searches)
         return final
+
+    def _items(self) -> list[Json]:
+        """Return the items that are done, in the order of their indices: those of an upstream may overlap."""
+        return [self._output[index] for index in sorted(self._output)]
 
     def on_start(self, event: ResponseStart) -> None:
         self._begin(event)
@@ -264,7 +269,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         error["code"] = code = streamed_code(event.failure, str(error["code"] or error["type"]))
         # Flat as OpenAI documents the event, and nested as its SDKs need it to raise.
         self.event("error", {"code": code, "message": error["message"], "param": error["param"], "error": error})
-        failed = {**self._base, "status": "failed", "output": self._output}
+        failed = {**self._base, "status": "failed", "output": self._items()}
         failed["error"] = {"code": code, "message": error["message"]}
         self.snapshot = failed
         self.event("response.failed", {"response": failed})
@@ -288,7 +293,9 @@ class ResponsesStreamEncoder(StreamEncoder):
         """
         index = self._indices
         self._indices = index + 1
-        if self.native and given:
+        # A message is two items if another one came between its parts.
+        if self.native and given and given not in self._ids:
+            self._ids.add(given)
             return index, given
         return index, derive_id(ID_PREFIXES.get(kind, "item_"), self._id, index)
 
@@ -323,10 +330,24 @@ class ResponsesStreamEncoder(StreamEncoder):
         """Return a classifier's explanation as a refusal, if the model itself wrote nothing."""
         if not stop.explanation:
             return None
-        if isinstance(self._item, MessageItem) or any(item.get("type") == "message" for item in self._output):
+        if isinstance(self._item, MessageItem) or any(item.get("type") == "message" for item in self._items()):
             self.reply.ledger.add("refusal.category", "stop_details.explanation")
             return None
         return Refusal(text=stop.explanation)
+
+
+def _is_about_item(event: dict[str, Json]) -> bool:
+    """Return whether an event of an upstream is about an item that clients know by its index."""
+    return type(event.get("output_index")) is int and ("item" in event or "item_id" in event)
+
+
+def _as_written(output: dict[int, Json], events: list[dict[str, Json]]) -> dict[int, Json]:
+    """Return items as an upstream has written them, by its own indices: clients compare them with those at the end."""
+    done = {event["output_index"]: item for event in events if (item := done_item(event)) is not None}
+    if len(done) == len(output):
+        return done
+    by_id = {item.get("id"): item for item in done.values()}
+    return {index: by_id.get(item.get("id"), item) for index, item in output.items()}
 
 
 def _open_hosted(encoder: ResponsesStreamEncoder, block: HostedCall) -> OutputItem:

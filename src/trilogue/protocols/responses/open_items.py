@@ -48,6 +48,7 @@ _CLOSED = -1
 _HOSTED: frozenset[type[Block]] = frozenset({HostedCall, HostedResult})
 _NATIVE: frozenset[type[Block]] = frozenset({Native})
 _TEXTS: frozenset[type[Block]] = frozenset({Text, Refusal})
+_CALLS: frozenset[type[Block]] = frozenset({ToolCall})
 _PART = {"type", "text", "refusal", "annotations", "logprobs", BREAKPOINT}
 
 
@@ -144,7 +145,12 @@ class OpenMessage(OpenItem):
     @property
     def retained(self) -> frozenset[type[Block]]:
         """A text, until the first part has begun."""
-        return NOTHING if self.done or self._parts else _TEXTS
+        return _TEXTS if self.is_bare else NOTHING
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether no part has begun."""
+        return not self.done and not self._parts
 
     def add_part(self, index: int, value: dict[str, Json]) -> None:
         """Open a part that the server announces: a refusal or a text."""
@@ -315,6 +321,11 @@ class OpenCallItem(OpenItem):
 
     def __post_init__(self) -> None:
         self._start(self.item)
+
+    @property
+    def retained(self) -> frozenset[type[Block]]:
+        """A call, until its name is known."""
+        return NOTHING if self.done or self._call is not None else _CALLS
 
     def add_arguments(self, text: str) -> Part:
         """Add to the arguments, and return the part that they are."""

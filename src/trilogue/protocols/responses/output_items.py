@@ -304,8 +304,11 @@ class ReasoningItem(OutputItem):
 
     def follow(self, events: list[dict[str, Json]]) -> None:
         super().follow(events)
-        raw = _BEGINS.get(str(events[-1].get("type"))) if events else None
-        if self._part is None and raw is not None:
+        own = [event for event in events if event["output_index"] == self.index]
+        for event in own if self._part is None else ():
+            raw = _BEGINS.get(str(event.get("type")))
+            if raw is None or event.get(_REASONING[raw][1]) != len(self._texts[raw]):
+                continue
             # The part that comes next has been announced.
             name, index_name, _, _ = _REASONING[raw]
             self._part = (raw, _ANNOUNCED)

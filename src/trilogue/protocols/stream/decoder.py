@@ -162,6 +162,16 @@ class StreamDecoder:
         """The kinds of blocks of which something has arrived that no event has told yet."""
         return NOTHING
 
+    @property
+    def announces(self) -> bool:
+        """Whether the upstream has begun something that begins a block only with its first content."""
+        return False
+
+    @property
+    def finishing(self) -> bool:
+        """Whether the upstream has said why the response ends, although it has not ended."""
+        return False
+
     def handle(self, event: SseEvent) -> None:
         """Handle one SSE event. Raises `UpstreamError` if the protocol does not allow it."""
         raise NotImplementedError

@@ -15,11 +15,15 @@ from trilogue.state.store import StoreUnavailable
 
 
 class Migration(Struct, frozen=True):
-    """One step. `needs`: versions that do not know the migration of this number must not use the store any more."""
+    """One step. `needs`: versions that do not know the migration of this number must not use the store any more.
+
+    `append_only`: tables whose rows can no longer be changed or deleted.
+    """
 
     number: int
     statements: tuple[str, ...]
     needs: int = 0
+    append_only: tuple[str, ...] = ()
 
 
 class Schema(Struct, frozen=True):
@@ -75,3 +79,6 @@ def _apply(connection: DatabaseConnection, dialect: Dialect, migration: Migratio
             serial=dialect.serial, real=dialect.real, blob=dialect.blob, clustered=dialect.clustered
         )
         connection.execute(spelled)
+    for table in migration.append_only:
+        for statement in dialect.append_only:
+            connection.execute(statement.replace("TABLE", table))

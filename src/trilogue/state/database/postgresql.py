@@ -20,22 +20,38 @@ from urllib.parse import urlsplit
 
 from trilogue.state.database.connection import Database, DatabaseConnection, Row
 from trilogue.state.database.dialect import POSTGRESQL
-from trilogue.state.store import CommitUnsure, StoreAway, StoreError, StoreUnavailable
+from trilogue.state.store import CommitUnsure, StoreAway, StoreBusy, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     import psycopg
 
 CONNECT_SECONDS = 5
 SILENCE_MILLISECONDS = 10_000
+_WRITABLE = "target_session_attrs"
+"""libpq's parameter for which of several servers to use; by default we want the one that can be written to"""
 _REFUSALS = (
     (r"authentication failed", "the server does not accept the user or the password"),
     (r"no password supplied", "the server wants a password"),
     (r"no pg_hba\.conf entry", "the server does not accept connections from here"),
     (r'role ".*" does not exist', "the user does not exist"),
     (r'database ".*" does not exist', "the database does not exist"),
+    (r"server does not support SSL", "the server has no TLS, but sslmode requires it"),
+    (r"root certificate file", "the file with the root certificate (sslrootcert) cannot be read"),
+    (r"certificate verify failed|does not match host name", "the certificate of the server is not trusted"),
     (r"invalid URI|invalid connection option|invalid port|invalid integer value|missing \"=\"", "the URL is not valid"),
 )
 """Words in the errors of servers that refuse a connection, whenever it is tried. Other errors may pass."""
+_PASSING: dict[str, type[StoreError]] = {
+    "25006": StoreAway,  # read only: the server has become a standby, and another one is the primary
+    "53300": StoreAway,  # too many connections
+    "55P03": StoreBusy,  # another transaction has the lock
+    "40001": StoreBusy,  # serialization failure
+    "40P01": StoreBusy,  # deadlock
+    "57014": StoreBusy,  # the server's time limit for statements
+}
+"""Errors by SQLSTATE after which the same statements may succeed soon. `StoreAway` also drops the connection: a new one
+may lead to another server."""
+_FULL = "53100"
 
 
 class PostgresqlDatabase(Database):
@@ -63,6 +79,7 @@ class PostgresqlDatabase(Database):
                 keepalives_interval=2,
                 keepalives_count=3,
                 application_name="trilogue",
+                **({} if _WRITABLE in self._url else {_WRITABLE: "read-write"}),
             )
         except library.Error as error:
             raise self._not_connected(error) from None
@@ -142,7 +159,13 @@ class PostgresqlConnection(DatabaseConnection):
         # The text of an error of PostgreSQL may quote values; its class says what happened.
         if not self.usable():
             return StoreAway(f"{self._name} was lost: {type(error).__name__}")
-        return StoreUnavailable(f"{self._name} cannot be used: {type(error).__name__}")
+        state = getattr(error, "sqlstate", None) or ""
+        if state == _FULL:
+            return StoreUnavailable(f"{self._name} cannot grow: the disk of the server is full")
+        kind = _PASSING.get(state, StoreUnavailable)
+        if kind is StoreAway:
+            self.close()
+        return kind(f"{self._name} cannot be used: {type(error).__name__}")
 
 
 @lru_cache(1_024)
@@ -151,8 +174,12 @@ def _spelled(statement: str) -> bytes:
 
 
 def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    return f"postgresql://{parts.hostname or ''}{parts.path}"
+    """Return the host and the database of a URL. A URL that is not valid may have its password anywhere."""
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        if "@" not in f"{parts.path}{parts.query}{parts.fragment}":
+            return f"postgresql://{parts.hostname or ''}{parts.path}"
+    return "postgresql://"
 
 
 @cache

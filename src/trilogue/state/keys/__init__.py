@@ -1,6 +1,15 @@
 """Client keys that are made at run time, and the log of changes by administrators, in SQLite or PostgreSQL."""
 
-from trilogue.state.keys.audit import AuditEntry, AuditLog
+from trilogue.state.keys.audit import COMMAND_LINE, Actor, AuditEntry, AuditLog, AuditQuery
 from trilogue.state.keys.store import KeyExists, KeyStore, NoSuchKey
 
-__all__ = ["AuditEntry", "AuditLog", "KeyExists", "KeyStore", "NoSuchKey"]
+__all__ = [
+    "COMMAND_LINE",
+    "Actor",
+    "AuditEntry",
+    "AuditLog",
+    "AuditQuery",
+    "KeyExists",
+    "KeyStore",
+    "NoSuchKey",
+]

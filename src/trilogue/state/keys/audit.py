@@ -1,4 +1,7 @@
-"""The audit log: who changed what, and what it was before. Entries are only ever added."""
+"""The audit log: who changed what, and what it was before.
+
+Entries are only ever added: there is no method that changes or deletes one, and the database refuses both.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,22 @@ import json
 from msgspec import Struct
 
 from trilogue.model import Json
+from trilogue.state.database.connection import Row
 from trilogue.state.database.transactions import SqlTransaction, Transactions
 
-_INSERT = "INSERT INTO trl_audit (made, who, what, subject, before, after) VALUES (?, ?, ?, ?, ?, ?)"
-_LATEST = "SELECT seq, made, who, what, subject, before, after FROM trl_audit WHERE seq < ? ORDER BY seq DESC LIMIT ?"
-_NEWEST = 2**62
+_INSERT = "INSERT INTO trl_audit (made, who, via, what, subject, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_SELECT = "SELECT seq, made, who, via, what, subject, before, after FROM trl_audit"
+_USE_ONCE = "INSERT INTO trl_once (digest, ends) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING RETURNING digest"
+_FORGET_USED = "DELETE FROM trl_once WHERE ends < ?"
+COMMAND_LINE = "command line"
+"""`via` of a change by a command"""
+
+
+class Actor(Struct, frozen=True):
+    """Who makes a change. `via`: how they are known, such as key, session, proxy or the command line."""
+
+    who: str
+    via: str = ""
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
@@ -20,10 +34,37 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     number: int = 0
     at: float = 0.0
     who: str
+    via: str = ""
     what: str
     subject: str
     before: Json = None
     after: Json = None
+
+
+class AuditQuery(Struct, frozen=True, kw_only=True):
+    """Which entries are asked for. `before`: only those with a smaller number, for the next page.
+
+    `since` and `until`: in seconds since 1970, the first one included.
+    """
+
+    limit: int = 100
+    before: int | None = None
+    who: str = ""
+    what: str = ""
+    subject: str = ""
+    since: float | None = None
+    until: float | None = None
+
+
+_CONDITIONS = {
+    "before": "seq < ?",
+    "who": "who = ?",
+    "what": "what = ?",
+    "subject": "subject = ?",
+    "since": "made >= ?",
+    "until": "made < ?",
+}
+"""by the field of `AuditQuery`"""
 
 
 class AuditLog:
@@ -34,21 +75,41 @@ class AuditLog:
 
     def add(self, entry: AuditEntry) -> None:
         """Add an entry, in the transaction of the change that it is about if there is one."""
-        values = entry.who, entry.what, entry.subject, json.dumps(entry.before), json.dumps(entry.after)
-        self._transactions.write(lambda transaction: transaction.rows(_INSERT, transaction.now, *values))
-
-    def latest(self, count: int, before: int = _NEWEST) -> list[AuditEntry]:
-        """Return the latest entries, newest first. `before`: only those with a smaller number."""
-        rows = self._transactions.read(lambda transaction: transaction.rows(_LATEST, before, count))
-        return [
-            AuditEntry(
-                number=number,
-                at=at,
-                who=who,
-                what=what,
-                subject=subject,
-                before=json.loads(old),
-                after=json.loads(new),
+        values = json.dumps(entry.before), json.dumps(entry.after)
+        self._transactions.write(
+            lambda transaction: transaction.rows(
+                _INSERT, transaction.now, entry.who, entry.via, entry.what, entry.subject, *values
             )
-            for number, at, who, what, subject, old, new in rows
-        ]
+        )
+
+    def find(self, query: AuditQuery) -> list[AuditEntry]:
+        """Return the entries that a query asks for, newest first."""
+        given = {name: getattr(query, name) for name in _CONDITIONS}
+        wanted = {name: value for name, value in given.items() if value not in ("", None)}
+        where = ["WHERE", " AND ".join(_CONDITIONS[name] for name in wanted)] if wanted else []
+        statement = " ".join([_SELECT, *where, "ORDER BY seq DESC LIMIT ?"])
+        rows = self._transactions.read(lambda transaction: transaction.rows(statement, *wanted.values(), query.limit))
+        return [_entry(row) for row in rows]
+
+    def use_once(self, digest: str, ends: float) -> bool:
+        """Return whether this digest is used for the first time, on any machine. It is remembered until `ends`."""
+
+        def work(transaction: SqlTransaction) -> bool:
+            transaction.rows(_FORGET_USED, transaction.now)
+            return transaction.first(_USE_ONCE, digest, ends) is not None
+
+        return self._transactions.write(work)
+
+
+def _entry(row: Row) -> AuditEntry:
+    number, at, who, via, what, subject, before, after = row
+    return AuditEntry(
+        number=number,
+        at=at,
+        who=who,
+        via=via,
+        what=what,
+        subject=subject,
+        before=json.loads(before),
+        after=json.loads(after),
+    )

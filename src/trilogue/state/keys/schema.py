@@ -1,6 +1,7 @@
 """The tables of client keys and of the audit log, as numbered migrations.
 
 `trl_key_revision` has one row, whose number grows with every change, so that gateways learn cheaply that there is one.
+`trl_once` has what must not be used twice, such as the states of sign-ins.
 """
 
 from __future__ import annotations
@@ -21,4 +22,13 @@ _KEYS = (
     )""",
 )
 
-SCHEMA = Schema(versions="trl_key_migration", migrations=(Migration(1, _KEYS),))
+_SIGN_ON = (
+    "ALTER TABLE trl_audit ADD COLUMN via TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX trl_audit_subject ON trl_audit (subject, seq)",
+    "CREATE TABLE trl_once (digest TEXT PRIMARY KEY, ends {real} NOT NULL)",
+)
+
+SCHEMA = Schema(
+    versions="trl_key_migration",
+    migrations=(Migration(1, _KEYS), Migration(2, _SIGN_ON, append_only=("trl_audit",))),
+)

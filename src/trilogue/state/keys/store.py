@@ -15,7 +15,7 @@ from trilogue.keys import KeyOptions, ManagedKey, key_digest, new_key_id, new_ke
 from trilogue.model import Json
 from trilogue.state.database import Database, Row
 from trilogue.state.database.transactions import SqlTransaction, Transactions
-from trilogue.state.keys.audit import AuditEntry, AuditLog
+from trilogue.state.keys.audit import Actor, AuditEntry, AuditLog
 from trilogue.state.keys.schema import SCHEMA
 from trilogue.state.store import StoreError
 
@@ -53,9 +53,10 @@ class KeyExists(StoreError):
 
 
 class KeyStore:
-    """The keys in one database. `who` of the changing methods: who makes the change, for the audit log."""
+    """The keys in one database. `actor` of the changing methods: who makes the change."""
 
     def __init__(self, database: Database) -> None:
+        self.database = database
         self._transactions = Transactions(database, SCHEMA, SqlTransaction)
         self.audit = AuditLog(self._transactions)
         self.close = self._transactions.close
@@ -63,7 +64,7 @@ class KeyStore:
     @property
     def name(self) -> str:
         """Where the keys are, for messages; no password."""
-        return self._transactions.database.name
+        return self.database.name
 
     def revision(self) -> int:
         """Return a number that grows with every change of a key."""
@@ -78,7 +79,7 @@ class KeyStore:
         """Return the key of this id or name. Raises NoSuchKey."""
         return self._transactions.read(lambda transaction: _found(transaction, name))
 
-    def create(self, name: str, options: KeyOptions, expires: float | None, who: str) -> tuple[ManagedKey, str]:
+    def create(self, name: str, options: KeyOptions, expires: float | None, actor: Actor) -> tuple[ManagedKey, str]:
         """Make a key, and return it with its text. Raises KeyExists."""
         text = new_key_text()
 
@@ -97,16 +98,16 @@ class KeyStore:
             )
             if made is None:
                 raise KeyExists(name)
-            self._note(transaction, who, "create key", key, None, _shown(key))
+            self._note(transaction, actor, "create key", key, None, _shown(key))
             return key
 
         return self._transactions.write(work), text
 
-    def change(self, name: str, options: KeyOptions, expires: float | None, who: str) -> ManagedKey:
+    def change(self, name: str, options: KeyOptions, expires: float | None, actor: Actor) -> ManagedKey:
         """Give a key other options, and return it."""
-        return self._changed(name, "change key", who, lambda key, now: replace(key, options=options, expires=expires))
+        return self._changed(name, "change key", actor, lambda key, now: replace(key, options=options, expires=expires))
 
-    def rotate(self, name: str, overlap: float, who: str) -> tuple[ManagedKey, str]:
+    def rotate(self, name: str, overlap: float, actor: Actor) -> tuple[ManagedKey, str]:
         """Give a key a new text, and return both. Texts before it work for `overlap` more seconds."""
         text = new_key_text()
 
@@ -118,21 +119,29 @@ class KeyStore:
             ]
             return replace(key, digests=((key_digest(text), None), *kept), shown=shown_end(text))
 
-        return self._changed(name, "rotate key", who, work), text
+        return self._changed(name, "rotate key", actor, work), text
 
-    def revoke(self, name: str, who: str, *, stop_streams: bool = False) -> ManagedKey:
+    def revoke(self, name: str, actor: Actor, *, stop_streams: bool = False) -> ManagedKey:
         """Make a key stop working for good. `stop_streams`: also end the requests that run with it."""
         return self._changed(
-            name, "revoke key", who, lambda key, now: replace(key, revoked=now, stops_streams=stop_streams)
+            name, "revoke key", actor, lambda key, now: replace(key, revoked=now, stops_streams=stop_streams)
         )
 
-    def _changed(self, name: str, what: str, who: str, work: Callable[[ManagedKey, float], ManagedKey]) -> ManagedKey:
+    def _changed(
+        self, name: str, what: str, actor: Actor, work: Callable[[ManagedKey, float], ManagedKey]
+    ) -> ManagedKey:
+        # Two machines may change a key at the same time, and neither change may undo the other.
+        one = _ONE + self._transactions.database.dialect.for_update
+
         def change(transaction: SqlTransaction) -> ManagedKey:
-            old = _found(transaction, name)
+            row = transaction.first(one, name, name)
+            if row is None:
+                raise NoSuchKey(name)
+            old = _key(row)
             new = work(old, transaction.now)
             transaction.rows(
                 _UPDATE,
-                _json(new.options),
+                _json(new.options, row[2]),
                 json.dumps(new.digests),
                 new.shown,
                 new.expires,
@@ -140,15 +149,17 @@ class KeyStore:
                 int(new.stops_streams),
                 new.id,
             )
-            self._note(transaction, who, what, new, _shown(old), _shown(new))
+            self._note(transaction, actor, what, new, _shown(old), _shown(new))
             return new
 
         return self._transactions.write(change)
 
-    def _note(self, transaction: SqlTransaction, who: str, what: str, key: ManagedKey, *values: Json) -> None:
+    def _note(self, transaction: SqlTransaction, actor: Actor, what: str, key: ManagedKey, *values: Json) -> None:
         transaction.rows(_CHANGED)
         before, after = values
-        self.audit.add(AuditEntry(who=who, what=what, subject=key.name, before=before, after=after))
+        self.audit.add(
+            AuditEntry(who=actor.who, via=actor.via, what=what, subject=key.name, before=before, after=after)
+        )
 
 
 def _found(transaction: SqlTransaction, name: str) -> ManagedKey:
@@ -178,8 +189,10 @@ def _known_options(text: str) -> dict[str, Json]:
     return {name: value for name, value in json.loads(text).items() if name in KeyOptions.__struct_fields__}
 
 
-def _json(options: KeyOptions) -> str:
-    return json.dumps(msgspec.to_builtins(options))
+def _json(options: KeyOptions, before: str = "{}") -> str:
+    """Return options as text. `before`: the text that they replace; what a newer version has added to it stays."""
+    added = {name: value for name, value in json.loads(before).items() if name not in KeyOptions.__struct_fields__}
+    return json.dumps({**msgspec.to_builtins(options), **added})
 
 
 def _shown(key: ManagedKey) -> Json:

@@ -77,8 +77,11 @@ _SET_PART = (
     "ON CONFLICT (file, place) DO UPDATE SET counts = excluded.counts, hour = excluded.hour"
 )
 _FIRST_OLD_HOUR = _spelled("SELECT min(hour) FROM trl_ledger WHERE hour < ? AND <HOUR_OF_DAY> <> 0")
-_OLD_HOURS = _spelled("SELECT <NAMES>, <COUNTS> FROM trl_ledger WHERE hour >= ? AND hour < ? AND <HOUR_OF_DAY> <> 0")
-_DROP_OLD_HOURS = _spelled("DELETE FROM trl_ledger WHERE hour >= ? AND hour < ? AND <HOUR_OF_DAY> <> 0")
+# One statement, so that of two machines only one gets a row.
+_TAKE_OLD_HOURS = _spelled(
+    "DELETE FROM trl_ledger WHERE hour >= ? AND hour < ? AND <HOUR_OF_DAY> <> 0 RETURNING <NAMES>, <COUNTS>"
+)
+_NEWEST_MIGRATION = SCHEMA.spelled("SELECT max(number) FROM VERSIONS")
 _DROP_ROWS = "DELETE FROM trl_ledger WHERE hour < ?"
 _DROP_PARTS = "DELETE FROM trl_ledger_part WHERE hour < ?"
 
@@ -176,12 +179,15 @@ def _prune(transaction: SqlTransaction, days: float) -> int:
     now = int(transaction.now) // HOUR_SECONDS
     transaction.rows(_DROP_ROWS, now - int(days * HOURS_PER_DAY))
     transaction.rows(_DROP_PARTS, now - KEPT_PARTS_HOURS)
+    newest = transaction.first(_NEWEST_MIGRATION)
+    if newest is None or newest[0] > SCHEMA.migrations[-1].number:
+        # A newer version may count what this one does not know, and would lose here.
+        return 0
     row = transaction.first(_FIRST_OLD_HOUR, now - HOURLY_DAYS * HOURS_PER_DAY)
     if row is None or row[0] is None:
         return 0
     start = row[0] - row[0] % HOURS_PER_DAY
-    old = transaction.rows(_OLD_HOURS, start, start + HOURS_PER_DAY)
-    transaction.rows(_DROP_OLD_HOURS, start, start + HOURS_PER_DAY)
+    old = transaction.rows(_TAKE_OLD_HOURS, start, start + HOURS_PER_DAY)
     transaction.each(_ADD, sorted((start, *values) for _, *values in old))
     return len(old)
 

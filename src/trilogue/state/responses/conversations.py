@@ -65,6 +65,8 @@ _PAGE = {
     for descending in (True, False)
 }
 _FAR = 2**62
+LEASE_SECONDS = 60.0
+"""How long a request has a conversation unless it extends that."""
 
 
 class Conversations(StorePart):

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from trilogue.state.database import Row
+from trilogue.state.responses.conversations import LEASE_SECONDS
 from trilogue.state.responses.interface import (
     ENDED,
     WORKER_DIED,
@@ -43,6 +44,11 @@ _REPORT = "UPDATE trl_job SET seen = ? WHERE owner = ? AND id = ? AND worker = ?
 _HAS_DEAD = "SELECT 1 FROM trl_job WHERE ended = 0 AND seen < ? LIMIT 1"
 _DEAD = "UPDATE trl_job SET ended = 1 WHERE ended = 0 AND seen < ? RETURNING COLUMNS, response".replace(
     "COLUMNS", COLUMNS
+)
+# A lease that ends later belongs to a request that took the conversation after the job's own lease had expired.
+_RELEASE = (
+    "UPDATE trl_conversation SET holder = '', held_until = 0 "
+    "WHERE owner = ? AND id = (SELECT conversation FROM trl_response WHERE seq = ?) AND held_until <= ?"
 )
 _EVENT_ROWS = 200
 DEAD_SECONDS = 6.0
@@ -136,13 +142,15 @@ class Jobs(StorePart):
     def fail_dead(self, transaction: DatabaseTransaction, seconds: float = DEAD_SECONDS) -> tuple[Job, ...]:
         """Mark the jobs of workers that have not reported for so long as failed, and return them.
 
-        `StoredResponse.status` and `failure` say so; its body and its events are as the worker left them.
+        Their conversations are free again. `StoredResponse.status` and `failure` say so; its body and its events are as
+        the worker left them.
         """
         rows = transaction.rows(_DEAD, transaction.now - seconds)
         for row in rows:
             transaction.rows(
                 "UPDATE trl_response SET status = 'failed', failure = ? WHERE seq = ?", WORKER_DIED, row[7]
             )
+            transaction.rows(_RELEASE, row[0], row[7], row[3] + LEASE_SECONDS)
         return tuple(_to_job(row) for row in rows)
 
     def _hold(self, transaction: DatabaseTransaction, key: JobKey, worker: str) -> tuple[int, int]:

@@ -38,6 +38,7 @@ class RunningJobs:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._steady_since: float | None = None
+        self._warned = False
         self._swept_at = 0.0
         self._watching = self._loop.create_task(self._watch(), name="background jobs")
 
@@ -99,9 +100,12 @@ class RunningJobs:
                 if self._loop.time() - self._swept_at >= SWEEP_SECONDS:
                     self._swept_at = self._loop.time()
                     await self._sweep()
+                self._warned = False
             except StoreError as error:
                 self._steady_since = None
-                log.warning("background jobs cannot be reported", store=self._service.store.name, error=str(error))
+                if not self._warned:
+                    self._warned = True
+                    log.warning("background jobs cannot be reported", store=self._service.store.name, error=str(error))
 
     async def _report(self) -> None:
         stopped = await self._service.write(self._service.store.jobs.report, self.worker, tuple(self._stops))

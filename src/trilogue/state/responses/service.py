@@ -20,6 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import structlog
 
+from trilogue.state.responses.conversations import LEASE_SECONDS
 from trilogue.state.responses.interface import (
     CommitUnsure,
     ConversationLease,
@@ -174,7 +175,7 @@ class StoreService:
             timer.cancel()
 
     async def lock(
-        self, owner: str, conversation: str, patience: float = 5.0, seconds: float = 60.0
+        self, owner: str, conversation: str, patience: float = 5.0, seconds: float = LEASE_SECONDS
     ) -> ConversationLease:
         """Take a conversation, in turn with other requests. Renew it with `renew` before `seconds` have passed.
 
@@ -190,7 +191,7 @@ class StoreService:
                     raise
             await asyncio.sleep(LOCK_SECONDS)
 
-    async def renew(self, lease: ConversationLease, seconds: float = 60.0) -> None:
+    async def renew(self, lease: ConversationLease, seconds: float = LEASE_SECONDS) -> None:
         """Extend a lease. Raise ConversationLocked if another request has it now."""
         await self.write(self.store.conversations.lock, lease.owner, lease.conversation, lease.holder, seconds)
 

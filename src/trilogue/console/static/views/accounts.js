@@ -1,5 +1,6 @@
 // Accounts: their state, why they are in it, and buttons that change it.
 
+import { may } from "../access.js";
 import { announce } from "../announce.js";
 import { get, post } from "../api.js";
 import { badge, empty, h, show, tile, tiles, viewTitle } from "../dom.js";
@@ -81,7 +82,7 @@ function columns(change) {
     { label: "Success", class: "number", cell: (one) => percent(one.success_rate) },
     { label: "Balance", class: "number", cell: (one) => (one.balance === null ? NONE : money(one.balance)) },
     { label: "Last error", class: "wide", cell: lastError },
-    { label: "Actions", class: "actions", cell: (one) => actions(one, change) },
+    ...(may("operator") ? [{ label: "Actions", class: "actions", cell: (one) => actions(one, change) }] : []),
   ];
 }
 

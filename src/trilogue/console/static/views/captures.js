@@ -1,5 +1,6 @@
 // Captures: start one, watch it, and open what was captured.
 
+import { may } from "../access.js";
 import { announce } from "../announce.js";
 import { get, post, remove } from "../api.js";
 import { badge, empty, h, show, viewTitle } from "../dom.js";
@@ -31,7 +32,7 @@ function mount(root, _, signal) {
   let session = null;
   root.append(
     viewTitle("Captures"),
-    captureForm(() => refresh()),
+    may("operator") ? captureForm(() => refresh()) : "",
     state,
     place,
   );
@@ -130,7 +131,9 @@ function statusElements(status, changed) {
       `${count(session.captured.length)} of ${plural(session.requests, "request")}`,
       session.model && ` for ${session.model}`,
       session.key && ` with the key ${session.key}`,
-      session.state === "running" && h("button", { type: "button", onclick: stop, "data-focus": "stop" }, "Stop"),
+      session.state === "running" &&
+        may("operator") &&
+        h("button", { type: "button", onclick: stop, "data-focus": "stop" }, "Stop"),
     ],
     status.sample > 0 &&
       h("span", { class: "dim" }, `The configuration captures ${status.sample * 100} % of all requests.`),

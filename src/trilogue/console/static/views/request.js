@@ -1,5 +1,6 @@
 // One request: what is known about it, its attempts and losses, and its four phases side by side if it was captured.
 
+import { may } from "../access.js";
 import { announce } from "../announce.js";
 import { get, getText } from "../api.js";
 import { badge, empty, h, show, tile, tiles, viewTitle } from "../dom.js";
@@ -10,6 +11,7 @@ import { poll } from "../poll.js";
 import { table } from "../table.js";
 import { startCapture } from "./captures.js";
 import { hasFailed, status } from "./requests.js";
+import { askedCard, verdictsCard } from "./verdicts.js";
 
 const SECONDS = 1;
 
@@ -48,6 +50,7 @@ async function phaseElements(id, request, signal) {
   const { captures } = await get("captures", {}, signal).catch(() => ({ captures: null }));
   if (captures === null) return [title, empty("Captures cannot be read.")];
   if (!captures.some((one) => one.request_id === known)) return [title, notCaptured(request)];
+  if (!may("operator")) return [title, empty("It takes the role operator to see what was sent and received.")];
   const capture = readCapture(await getText(`captures/${encodeURIComponent(known)}`, signal));
   return [title, phasesTable(capture, request?.losses ?? [])];
 }
@@ -64,11 +67,12 @@ function notCaptured(request) {
   };
   return empty(
     "This request was not captured, so what was sent and received is not known.",
-    h(
-      "button",
-      { type: "button", onclick: start },
-      model ? `Capture the next request for ${model}` : "Capture the next request",
-    ),
+    may("operator") &&
+      h(
+        "button",
+        { type: "button", onclick: start },
+        model ? `Capture the next request for ${model}` : "Capture the next request",
+      ),
   );
 }
 
@@ -90,7 +94,9 @@ function factElements(request) {
       }),
       tile("Cost", money(request.cost, request.currency ?? "")),
     ),
-    h("div", { class: "columns" }, attemptsCard(request), lossesCard(request), policiesCard(request)),
+    h("div", { class: "columns" }, attemptsCard(request), lossesCard(request)),
+    verdictsCard(request),
+    askedCard(request),
   ];
 }
 
@@ -184,32 +190,6 @@ function considered(request) {
   );
 }
 
-const VERDICT_TONES = { pass: "good", rewrite: "info", replace: "warn", drop: "warn", stop: "bad", error: "bad" };
-
-/** Return what policies have decided; nothing if there are none. */
-function policiesCard(request) {
-  const decisions = request.policies ?? [];
-  if (!decisions.length) return null;
-  return h(
-    "section",
-    { class: "card" },
-    h("h2", {}, "Policies"),
-    h(
-      "ul",
-      { class: "plain" },
-      decisions.map((one) =>
-        h(
-          "li",
-          {},
-          badge(one.verdict, VERDICT_TONES[one.verdict]),
-          ` ${one.policy}: ${one.reason || one.kind || one.stage}`,
-          h("span", { class: "dim" }, ` after ${duration(ms(one.at_ms))}, in ${duration(ms(one.duration_ms))}`),
-        ),
-      ),
-    ),
-  );
-}
-
 function lossesCard(request) {
   const losses = request.losses ?? [];
   if (!losses.length) {
@@ -242,6 +222,7 @@ function lossesCard(request) {
     ],
   });
   made.update(losses);
+  made.element.signature = `losses ${losses.length}`; // a running request can lose more
   const worst = TONES[request.severity];
   return h("section", { class: "card" }, h("h2", {}, "Losses ", badge(count(losses.length), worst)), made.element);
 }

@@ -232,6 +232,7 @@ function model(request) {
   return [
     request.model || h("span", { class: "dim" }, request.path),
     h("span", { class: "dim" }, target(request)),
+    request.parent && h("span", { class: "dim" }, ", asked by a policy"),
     request.attempt_count > 1 && h("span", { class: "dim" }, `, ${plural(request.attempt_count, "attempt")}`),
   ];
 }

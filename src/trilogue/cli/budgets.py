@@ -1,0 +1,48 @@
+"""What is left of all budgets, read from the files of a gateway that may run or not."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from trilogue.cli.state_files import pool_file
+from trilogue.config import Config, ConfigError, load, state_file
+from trilogue.gateway.setup.access import ClientKey
+from trilogue.gateway.setup.budgets import budget_lines, subjects_with_budget
+from trilogue.gateway.setup.managed_keys import FILE_NAME, is_postgresql, place_of_keys
+from trilogue.gateway.setup.services import configured_keys
+from trilogue.gateway.setup.worker_state import limits_file
+from trilogue.keys import ManagedKey
+from trilogue.state.database import database_of
+from trilogue.state.keys import KeyStore
+from trilogue.state.shared_table import read_rows
+from trilogue.state.store import StoreError
+
+
+def budgets_left(file: Path | None, config: Config) -> list[dict[str, Any]]:
+    """Return how much of each budget is left. Those of keys in the configuration need the texts of these keys."""
+    now = time.time()
+    subjects = subjects_with_budget(config, _configured(file), _managed(file, config), now)
+    rows = read_rows(limits_file(pool_file(file)), [str(subject) for subject in subjects])
+    return [line for line in budget_lines(subjects, rows.get, now) if isinstance(line, dict)]
+
+
+def _configured(file: Path | None) -> list[ClientKey]:
+    try:
+        return [one.key for one in configured_keys(load(file, os.environ))]
+    except ConfigError:
+        # A variable that holds a secret may be known to the gateway only.
+        return []
+
+
+def _managed(file: Path | None, config: Config) -> Sequence[ManagedKey]:
+    where = place_of_keys(config, state_file(os.environ, FILE_NAME, file))
+    if not is_postgresql(where) and not Path(where).exists():
+        return []
+    with suppress(StoreError), closing(KeyStore(database_of(where))) as store:
+        return store.all()
+    return []

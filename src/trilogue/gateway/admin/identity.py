@@ -1,0 +1,82 @@
+"""Who makes a request to the admin interface, and with which role. Without an answer, the request is refused.
+
+In this order: a key in a header, a user that the reverse proxy names, the session of the console. A key that is given
+and wrong is an error, whatever else the request has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from trilogue.gateway.admin.interface import AdminError, Identity
+from trilogue.gateway.admin.proxy_sign_on import proxy_user
+from trilogue.gateway.admin.sessions import Session, check_browser, cookie, session_of
+from trilogue.gateway.setup.access import presented_keys
+from trilogue.gateway.setup.services import Services
+from trilogue.serving import HttpRequest
+
+KEY, CONSOLE, PROXY, OIDC = "key", "console", "proxy", "oidc"
+"""how somebody is known: by a key in a header, by a session that began with a key, by a proxy, by a provider"""
+
+
+def admitted(request: HttpRequest, peer: str, services: Services) -> Identity:
+    """Return who makes a request. Raises AdminError if nobody may, or if a page of another origin makes it."""
+    found = identity_of(request, peer, services)
+    if found is None:
+        raise AdminError(401, "this is not the admin key", "invalid_admin_key")
+    if found.via != KEY:
+        # The browser, or the proxy, adds the credentials by itself, also if another page makes the request.
+        check_browser(request, services.config.admin)
+    return found
+
+
+def identity_of(request: HttpRequest, peer: str, services: Services) -> Identity | None:
+    """Return who makes a request; None if it proves nothing. Raises AdminError for a user without a role."""
+    presented = presented_keys(request.headers)
+    if presented:
+        return _by_key(presented, services)
+    return _by_proxy(request, peer, services) or _by_session(request, services)
+
+
+def key_owner(presented: str, services: Services) -> Identity | None:
+    """Return whose admin key this is; None if it is none."""
+    return _by_key([presented], services)
+
+
+def session_secrets(services: Services, session: Session) -> Sequence[bytes]:
+    """Return the secrets that may have made the token of a session; the first one makes new ones."""
+    admin = services.config.admin
+    if session.via == OIDC:
+        signs_on = admin.sign_on is not None and admin.sign_on.oidc is not None
+        return services.sealer.storage_keys if signs_on else ()
+    found = admin.all_keys().get(session.name) if session.via == KEY else None
+    return () if found is None else (found[0].reveal().encode("utf-8", "surrogateescape"),)
+
+
+def _by_key(presented: Sequence[str], services: Services) -> Identity | None:
+    found = services.admin_key(presented)
+    return None if found is None else Identity(*found, KEY)
+
+
+def _by_proxy(request: HttpRequest, peer: str, services: Services) -> Identity | None:
+    sign_on = services.config.admin.sign_on
+    user = proxy_user(request, peer, sign_on.proxy) if sign_on is not None and sign_on.proxy is not None else None
+    if sign_on is None or user is None:
+        return None
+    role = sign_on.role_of(user.name, user.groups)
+    if role is None:
+        raise AdminError(403, f"{user.name} has no role here: see admin.sign_on", "no_role")
+    return Identity(user.name, role, PROXY)
+
+
+def _by_session(request: HttpRequest, services: Services) -> Identity | None:
+    token = cookie(request)
+    session = session_of(token, lambda one: session_secrets(services, one), time.time()) if token else None
+    if session is None:
+        return None
+    admin = services.config.admin
+    if session.via == KEY:
+        return Identity(session.name, admin.all_keys()[session.name][1], CONSOLE)
+    role = admin.sign_on.role_of(session.name, session.groups) if admin.sign_on is not None else None
+    return None if role is None else Identity(session.name, role, OIDC)

@@ -1,0 +1,1 @@
+"""What all requests to webhooks of the configuration have in common."""

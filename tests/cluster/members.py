@@ -1,0 +1,44 @@
+"""Processes of nodes for tests: each node has a folder of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from trilogue.cluster import ClusterMember, NodeFacts, RedisServer
+from trilogue.state import FILE_NAME, FileStore
+
+
+def place_in(folder: Path) -> Callable[[str], Path]:
+    """Return where files of a node are."""
+    return lambda name: folder / name
+
+
+def member(folder: Path, server: RedisServer) -> ClusterMember:
+    """Return one process of the node with this folder."""
+    return ClusterMember(server, place_in(folder), FileStore(folder / FILE_NAME), NodeFacts("1.2.3", 2))
+
+
+@contextmanager
+def members(server: RedisServer, *folders: Path) -> Iterator[list[ClusterMember]]:
+    """One process for each folder."""
+    with ExitStack() as stack:
+        found = [member(folder, server) for folder in folders]
+        for one in found:
+            stack.callback(one.close)
+        yield found
+
+
+def until(condition: Callable[[], object], *ticking: ClusterMember, seconds: float = 20.0) -> None:
+    """Wait until something is so, while these processes tick."""
+    deadline = time.monotonic() + seconds
+    while True:
+        for one in ticking:
+            one.tick()
+        with suppress(OSError):
+            if condition():
+                return
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.01)
