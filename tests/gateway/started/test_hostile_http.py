@@ -192,6 +192,9 @@ def test_a_connection_without_a_word_is_closed(gateway: Started) -> None:
     check_within(time.monotonic() - begun, 1.2)
 
 
+ATTEMPTS = 3
+
+
 @pytest.mark.parametrize("client", Protocol, ids=lambda protocol: protocol.short)
 @pytest.mark.parametrize("drip", [True, False])
 def test_a_body_that_does_not_come(gateway: Started, client: Protocol, drip: bool) -> None:
@@ -215,7 +218,11 @@ def test_a_body_that_does_not_come(gateway: Started, client: Protocol, drip: boo
         writer.close()
         return answer, time.monotonic() - begun
 
-    answer, seconds = asyncio.run(main())
+    for _ in range(ATTEMPTS):
+        answer, seconds = asyncio.run(main())
+        # A client that is held up for longer than the gateway waits before it closes gets a reset, and loses the 408.
+        if answer.raw:
+            break
     assert outcome(answer, client).status == 408
     check_within(seconds, 1.5)
 
