@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 MAX_FUNCTION_LINES = 60
-MAX_FILE_LINES = 450
+MAX_FILE_LINES = 600
 
 # Written so that this file does not match itself.
 MACHINE_PATH = re.compile(r"(?<![\w.-])/(?:(?:work|home|root)/|tmp/bash)")
