@@ -7,7 +7,7 @@ is reached and recognised; bodies and streams are the codec's. Nothing here know
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -94,11 +94,17 @@ class ModelInUrl(Struct, frozen=True, kw_only=True):
     """returns the path that counts tokens for a model"""
 
 
+Paid = Literal["nothing", "input", "output", "unbounded"]
+"""what a request to an endpoint costs: nothing, its input, input and output, or what nobody can tell before"""
+
+
 class OtherEndpoint(Struct, frozen=True, kw_only=True):
     """An endpoint of a vendor's API that is not translated: requests and responses pass through as bytes."""
 
     path: str
     """below the version"""
+    paid: Paid = "unbounded"
+    """what its requests cost, for budgets; looking at objects and deleting them costs nothing"""
     objects: bool = False
     """whether it is about objects that the vendor keeps for an account, such as files. Everything below the path is
     served too, and all requests go to the same account"""

@@ -122,7 +122,7 @@ class LeaseKeeper:
             else:
                 held.used_at = now
 
-    async def more(self, subjects: Sequence[Subject], estimate: Estimate) -> bool:
+    async def more(self, subjects: Sequence[Subject], estimate: Estimate, requests: int = 1) -> bool:
         """Ask for what a request lacks. Return whether it is worth trying again if it is still refused.
 
         That is the case if there was something left, or if other machines hold what is needed: they were told to return
@@ -130,13 +130,13 @@ class LeaseKeeper:
         """
         if self._failures and time.monotonic() < self._retry_at:
             return False
-        waiting = [self._want(subject, estimate) for subject in subjects]
+        waiting = [self._want(subject, estimate, requests) for subject in subjects]
         answers = await asyncio.gather(*(asyncio.shield(one) for one in waiting if one is not None))
         return any(answers)
 
-    def _want(self, subject: Subject, estimate: Estimate) -> asyncio.Future[bool] | None:
+    def _want(self, subject: Subject, estimate: Estimate, requests: int) -> asyncio.Future[bool] | None:
         with self._table.rows([str(subject)]) as rows:
-            asks = shortage(self.now(), subject, rows[0], estimate)
+            asks = shortage(self.now(), subject, rows[0], estimate, requests)
         wants = {ask.counter.which: ask.want for ask in asks if ask.want}
         if not wants:
             return None

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trilogue.config import Config
 from trilogue.errors import LimitReached, NotAllowed
@@ -33,6 +34,7 @@ from trilogue.gateway.setup.budgets import (
 from trilogue.gateway.setup.leases import LeaseKeeper
 from trilogue.gateway.setup.webhook import Webhook
 from trilogue.limits import (
+    BILLION,
     NO_LIMITS,
     BudgetStanding,
     Estimate,
@@ -45,7 +47,6 @@ from trilogue.limits import (
     Warned,
     admit,
     budgets_standing,
-    charge,
     limits_standing,
     mark_told,
     settle,
@@ -59,24 +60,37 @@ log = structlog.get_logger("trilogue.limits")
 UNAVAILABLE = "budgets cannot be checked now"
 RETURN_PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """seconds between questions to the cluster, while other machines return what is needed"""
-Cost = Callable[[RequestRecord], int | None]
-"""returns what a request has cost, in billionths of a dollar; None if that is unknown"""
+Cost = Callable[[RequestRecord, float], int | None]
+"""returns what a request has cost by the prices of a time, in billionths of a dollar; None if that is unknown"""
 
 
-class Reservation(Struct, frozen=True):
-    """A request that was counted, for whom, and what they have left."""
+class Reservation(Struct):
+    """A request that was counted, for whom, and what they have left. `estimate`: of one attempt.
+
+    `attempts`: how many may have cost something, and are reserved.
+    """
 
     subjects: tuple[Subject, ...]
     estimate: Estimate
     remaining: list[Remaining]
     began: float
+    attempts: int = 1
+
+    @property
+    def reserved(self) -> Estimate:
+        """What is reserved for all attempts."""
+        return self.estimate.times(self.attempts)
 
 
 class Asked(NamedTuple):
-    """What a request asks for: a model, as the client names it, and the route that it goes by."""
+    """What a request asks for: a model, as the client names it, and the route that it goes by.
+
+    `by_policy`: a policy asks, so it is no request of the key and its owner, who only pay for it.
+    """
 
     model: str
     route: str
+    by_policy: bool = False
 
 
 class LimitState(NamedTuple):
@@ -126,17 +140,40 @@ class Limiter:
         if not subjects:
             return None
         try:
-            began, result = self._admit(subjects, estimate)
-            if self._leases is not None and isinstance(result, Refused):
-                began, result = await self._admit_with_more(self._leases, subjects, estimate)
+            began, result = await self._count(subjects, estimate, 1)
         except (StoreError, OSError, ValueError, LimitsFull) as error:
             self._without_table(subjects, error)
             return None
         if isinstance(result, Refused):
-            raise _refusal(result)
+            raise _refusal(result, estimate)
         return Reservation(subjects, estimate, result, began)
 
-    def _admit(self, subjects: Sequence[Subject], estimate: Estimate) -> tuple[float, Refused | list[Remaining]]:
+    async def extend(self, reservation: Reservation, attempts: int) -> bool:
+        """Reserve as much as so many attempts may cost together. Return False if there is no room for that."""
+        more = attempts - reservation.attempts
+        if more <= 0:
+            return True
+        try:
+            _, result = await self._count(reservation.subjects, reservation.estimate.times(more), 0)
+        except (StoreError, OSError, ValueError, LimitsFull) as error:
+            log.warning("limits cannot be checked for another attempt", error=type(error).__name__)
+            return False
+        if isinstance(result, Refused):
+            return False
+        reservation.attempts = attempts
+        return True
+
+    async def _count(
+        self, subjects: Sequence[Subject], estimate: Estimate, requests: int
+    ) -> tuple[float, Refused | list[Remaining]]:
+        began, result = self._admit(subjects, estimate, requests)
+        if self._leases is not None and isinstance(result, Refused):
+            return await self._admit_with_more(self._leases, subjects, estimate, requests)
+        return began, result
+
+    def _admit(
+        self, subjects: Sequence[Subject], estimate: Estimate, requests: int
+    ) -> tuple[float, Refused | list[Remaining]]:
         names, leases = [str(one) for one in subjects], self._leases
         leasing = None
         if leases is not None:
@@ -144,15 +181,15 @@ class Limiter:
             leasing = leases.leasing
         now = self._now()
         with self._table.rows(names) as rows:
-            return now, admit(now, list(zip(subjects, rows, strict=True)), estimate, leasing)
+            return now, admit(now, list(zip(subjects, rows, strict=True)), estimate, leasing, requests)
 
     async def _admit_with_more(
-        self, leases: LeaseKeeper, subjects: Sequence[Subject], estimate: Estimate
+        self, leases: LeaseKeeper, subjects: Sequence[Subject], estimate: Estimate, requests: int
     ) -> tuple[float, Refused | list[Remaining]]:
         """Ask the cluster for more, a few times if other machines have to return it first."""
         for pause in RETURN_PAUSES:
-            may_help = await leases.more(subjects, estimate)
-            began, result = self._admit(subjects, estimate)
+            may_help = await leases.more(subjects, estimate, requests)
+            began, result = self._admit(subjects, estimate, requests)
             if not may_help or not isinstance(result, Refused):
                 break
             await asyncio.sleep(pause)
@@ -168,7 +205,7 @@ class Limiter:
         try:
             with self._table.rows([str(one) for one in subjects]) as rows:
                 pairs = list(zip(subjects, rows, strict=True))
-                warned = settle(self._now(), pairs, reservation.estimate, used, reservation.began)
+                warned = settle(self._now(), pairs, reservation.reserved, used, reservation.began)
         except (StoreError, OSError, ValueError) as error:
             # The client has its response. What was reserved stays reserved until the worker ends.
             log.warning("limits cannot be settled", error=type(error).__name__)
@@ -176,31 +213,17 @@ class Limiter:
         for one in warned:
             self._warn(one)
 
-    def charge(self, key: ClientKey, record: RequestRecord) -> None:
-        """Add what a request of a policy took to the tokens and budgets of the key that caused it, and of its owner.
-
-        It does not count as a request: nobody could have refused it.
-        """
-        subjects, usage = self._subjects(key, None), record.usage
-        if not subjects or usage is None:
-            return
-        used = Estimate(usage.input + usage.output, self._cost(record))
-        try:
-            with self._table.rows([str(one) for one in subjects]) as rows:
-                warned = charge(self._now(), list(zip(subjects, rows, strict=True)), used)
-        except (StoreError, OSError, ValueError, LimitsFull) as error:
-            log.warning("the cost of a policy cannot be counted", error=type(error).__name__)
-            return
-        for one in warned:
-            self._warn(one)
-
     def _used(self, reservation: Reservation, record: RequestRecord) -> Estimate:
-        """Return what a request took. If the upstream has not said so, it may have been as much as was reserved."""
-        usage = record.usage
-        if usage is not None:
-            return Estimate(usage.input + usage.output, self._cost(record))
-        was_refused = record.failure is not None and record.content_at is None
-        return Estimate(0, 0) if was_refused or not record.provider else reservation.estimate
+        """Return what a request took. Attempts without usage count as much as was reserved for them."""
+        usage, most = record.metered, reservation.estimate
+        uncertain = most.times(record.unmetered)
+        if usage is None:
+            return uncertain
+        cost = self._cost(record, reservation.began)
+        if cost is None:
+            # A part of it has no known price.
+            cost = most.cost
+        return Estimate(uncertain.tokens + usage.input + usage.output, (uncertain.cost or 0) + (cost or 0))
 
     def standing(self, key: ClientKey) -> tuple[list[LimitStanding], list[BudgetStanding]]:
         """Return how much of the limits and budgets of a key is left. Raises StoreError, OSError or ValueError."""
@@ -216,15 +239,15 @@ class Limiter:
         with self._table.rows(names) as rows:
             return list(budget_lines(subjects, dict(zip(names, rows, strict=True)).get, self._now()))
 
-    def _subjects(self, key: ClientKey, asked: Asked | None) -> tuple[Subject, ...]:
-        """Return whom a request counts for. `asked`: None if it counts for no model and no route."""
+    def _subjects(self, key: ClientKey, asked: Asked) -> tuple[Subject, ...]:
+        """Return whom a request counts for."""
         options = key.options
         found = [key_subject(key)] if key.restricted else []
         owner = self._owners.get(options.owner)
         if owner is not None:
             found.append(owner)
-        if asked is None:
-            return tuple(found)
+        if asked.by_policy:
+            found = [replace(one, pays_only=True) for one in found]
         route = self._routes.get(asked.route)
         if route is not None:
             found.append(route)
@@ -268,7 +291,7 @@ class Limiter:
         log.warning("limits cannot be checked", error=type(error).__name__)
 
 
-def _refusal(refused: Refused) -> LimitReached:
+def _refusal(refused: Refused, estimate: Estimate) -> LimitReached:
     subject = refused.subject
     shown = f"the {subject.kind}" if subject.kind == "key" else f"the {subject.kind} {subject.name}"
     if refused.reason == "rate":
@@ -277,7 +300,11 @@ def _refusal(refused: Refused) -> LimitReached:
     if refused.reason == "price":
         text = f"{shown} has a budget, and the price of this model is unknown (unknown_prices)"
         return LimitReached(text, code="unknown_price", retry_after=None, is_budget=True)
+    if refused.reason == "unbounded":
+        text = f"{shown} has a budget, and nobody can tell what this request costs at most (unbounded)"
+        return LimitReached(text, code="unbounded_cost", retry_after=None, is_budget=True)
     if refused.reason == "unavailable":
         return LimitReached(UNAVAILABLE, code="budget_unavailable", retry_after=refused.retry_after, is_budget=False)
-    text = f"{shown} has spent its budget ({refused.limit}), or would with this request"
+    most = f", which may cost ${(estimate.cost or 0) / BILLION:,.4f}"
+    text = f"{shown} has spent its budget ({refused.limit}), or would with this request{most}"
     return LimitReached(text, code="budget_exceeded", retry_after=None, is_budget=True)

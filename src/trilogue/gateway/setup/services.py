@@ -25,7 +25,9 @@ from trilogue.gateway.setup.policy_table import policy_table
 from trilogue.gateway.setup.provider import TransportFor, UpstreamProvider
 from trilogue.gateway.setup.worker_state import WorkerState, client_keys
 from trilogue.keys import KeyOptions, parse_time
+from trilogue.limits.most import Most
 from trilogue.model import Protocol, Usage
+from trilogue.prices import TokenPrices
 from trilogue.prices.book import HOUR_SECONDS
 from trilogue.routing import Router, Upstream
 from trilogue.translate.reasoning.seal import Sealer
@@ -110,15 +112,26 @@ class Services:
             return None
         return found.name, self.config.admin.all_keys()[found.name][1]
 
+    def most_cost(self, provider: str, model: str, most: Most) -> int | None:
+        """Return the most that a request can cost, in billionths of a dollar; None if the price is unknown."""
+        prices = self._prices(provider, model, time.time())
+        found = None if prices is None else prices.most(most.input, most.output, most.searches)
+        return None if found is None else -(-found // 1_000)
+
     def cost(self, provider: str, model: str, usage: Usage) -> int | None:
         """Return what usage of a model costs, in billionths of a dollar; None if the price is unknown."""
-        book = self.price_books.get(provider)
-        prices = None if book is None else book.prices(model, int(time.time()) // HOUR_SECONDS)
+        prices = self._prices(provider, model, time.time())
         found = None if prices is None else prices.cost(usage)
         return None if found is None else round(found / 1_000)
 
-    def _record_cost(self, record: RequestRecord) -> int | None:
-        return self.cost(record.provider, record.upstream_model, record.usage or Usage())
+    def _record_cost(self, record: RequestRecord, now: float) -> int | None:
+        prices, usage = self._prices(record.provider, record.upstream_model, now), record.usage
+        found = None if prices is None or usage is None else prices.cost(usage)
+        return None if found is None else round(found / 1_000)
+
+    def _prices(self, provider: str, model: str, now: float) -> TokenPrices | None:
+        book = self.price_books.get(provider)
+        return None if book is None else book.prices(model, int(now) // HOUR_SECONDS)
 
     def observer(self, kind: type[OfObserver]) -> OfObserver | None:
         """Return the observer of this class, if there is one."""

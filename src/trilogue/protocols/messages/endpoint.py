@@ -149,8 +149,8 @@ ENDPOINT = Endpoint(
     others=(
         # Anthropic's SDK asks the URL in `results_url` for the results, with the client's key.
         OtherEndpoint(path="/messages/batches", objects=True, links=("results_url",)),
-        OtherEndpoint(path="/files", objects=True),
-        OtherEndpoint(path="/skills", objects=True),
+        OtherEndpoint(path="/files", paid="nothing", objects=True),
+        OtherEndpoint(path="/skills", paid="nothing", objects=True),
     ),
     terminal=b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
     is_event=_is_event,
