@@ -14,7 +14,6 @@ from trilogue.limits import (
     Subject,
     admit,
     budgets_standing,
-
     settle,
 )
 from trilogue.limits.slots import PERIODS, ROW, period_end, period_start

@@ -43,7 +43,8 @@ UNAVAILABLE_RETRY = 5.0
 class Subject(Struct, frozen=True):
     """Who or what a request counts for: `kind` is key, owner, model or route. `shown`: its name for people.
 
-    `pays_only`: for tokens and money, but not as a request of its own, and limits other than budgets do not refuse it.
+    `since`: when it was made. `pays_only`: it pays for the request, which does not count
+    as a request of its own, and which no other limit refuses.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class Subject(Struct, frozen=True):
     limits: RateLimits = NO_LIMITS
     budget: BudgetSettings = NO_BUDGET
     shown: str = ""
+    since: float = 0.0
     pays_only: bool = False
 
     def __str__(self) -> str:
@@ -115,8 +117,8 @@ def admit(
 ) -> Refused | list[Remaining]:
     """Count a request for all of its subjects, and return what they have left; or count nothing and say why.
 
-    `leasing`: how the cluster is doing that grants limits to this machine; None if there is none. `requests`: 0 for what
-    is only one more part of a request that was counted.
+    `leasing`: how the cluster is doing that grants limits to this machine; None if there is none. `requests`: 0 for
+    one more attempt of a request that was counted.
     """
     for subject, row in subjects:
         refused = _refusal(now, subject, row, (estimate, requests), leasing)

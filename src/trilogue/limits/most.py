@@ -72,7 +72,9 @@ _OF_CLIENT = frozenset({
 _OF_MESSAGES_CLIENT = ("computer_", "bash_", "text_editor_", "memory_")
 _NULL = (b"null", b"[]", b"{}", b'""', b"false")
 
-_HOSTED_TYPE = re.compile(rb'"(?:type|max_uses)"\s*:\s*(?:"[^"]*(?:search|fetch|exec|interp|mcp|gener|retriev|brows)|[^"\s])')
+_HOSTED_TYPE = re.compile(
+    rb'"(?:type|max_uses)"\s*:\s*(?:"[^"]*(?:search|fetch|exec|interp|mcp|gener|retriev|brows)|[^"\s])'
+)
 """what tools have of which some run at the provider; types in schemas are other words"""
 _NONE = Raw(b"")
 
@@ -94,7 +96,8 @@ class Facts(NamedTuple):
 
     `output`: the limit that it sets; None if it sets none. `more_output`: what comes on top of it. `choices`: responses
     to the one input. `images`: how many there are. `refers`: to content that is not in the body. `hosted`: tools run at
-    the provider, after each of which the model reads everything again. `calls`: how often at most; None if nobody says. `documents`: to be ranked, at most.
+    the provider, after each of which the model reads everything again. `calls`: how often at most; None if nobody says.
+    `documents`: to be ranked, at most.
     """
 
     size: int
@@ -249,7 +252,8 @@ def _documents(raw: Raw | None) -> int:
 def _hosted(fields: dict[str, Raw]) -> tuple[bool, int | None]:
     """Return whether the provider runs tools, and how often at most."""
     most_calls = count_of(fields.get("max_tool_calls"))
-    if any(_is_given(fields, name) for name in _HOSTED_FIELDS):
+    # An empty object asks for a search as well.
+    if any(_is_given(fields, name) or bytes(fields.get(name, _NONE)).strip() == b"{}" for name in _HOSTED_FIELDS):
         return True, most_calls or None
     if not _is_given(fields, "tools"):
         return False, 0

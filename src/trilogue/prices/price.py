@@ -75,7 +75,6 @@ class TokenPrices(Struct, frozen=True, kw_only=True):
                 total += number * price
         return total
 
-
     def most(self, given: int, made: int, searches: int) -> int | None:
         """Return the most that a response can cost with so many tokens of input and output, and searches.
 

@@ -19,9 +19,18 @@ from trilogue.protocols.stream.reply import Reply
         ({"prompt_tokens": 10, "total_tokens": 14}, Usage(fresh=10, output=4)),
         ({"completion_tokens": 4}, Usage(fresh=0, output=4, estimated=True)),
         # What is no count says nothing, and is never taken for 0.
-        ({"prompt_tokens": 10, "completion_tokens": 4.5}, Usage(fresh=10, estimated=True, extras={"completion_tokens": 4.5})),
-        ({"prompt_tokens": "10", "completion_tokens": 4}, Usage(output=4, estimated=True, extras={"prompt_tokens": "10"})),
-        ({"prompt_tokens": 10, "completion_tokens": -4}, Usage(fresh=10, estimated=True, extras={"completion_tokens": -4})),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 4.5},
+            Usage(fresh=10, estimated=True, extras={"completion_tokens": 4.5}),
+        ),
+        (
+            {"prompt_tokens": "10", "completion_tokens": 4},
+            Usage(output=4, estimated=True, extras={"prompt_tokens": "10"}),
+        ),
+        (
+            {"prompt_tokens": 10, "completion_tokens": -4},
+            Usage(fresh=10, estimated=True, extras={"completion_tokens": -4}),
+        ),
         ({"prompt_tokens": 1e30, "completion_tokens": True}, None),
         ({"prompt_tokens": 10**30, "completion_tokens": [], "total_tokens": 7}, None),
         (

@@ -192,4 +192,5 @@ def test_stop_reasons_of_other_protocols(stop: Stop, called: bool, refused: bool
 def test_what_is_no_count_is_an_estimate(name: str, count: object) -> None:
     """It never counts as 0 tokens that are known."""
     usage, _ = decode_usage({"input_tokens": 3, "output_tokens": 3, name: count})
-    assert usage is not None and usage.estimated
+    assert usage is not None
+    assert usage.estimated

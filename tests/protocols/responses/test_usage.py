@@ -80,4 +80,5 @@ def test_what_is_no_count_is_an_estimate(count: object) -> None:
     """It never counts as 0 tokens that are known."""
     for given in ({"input_tokens": count, "output_tokens": 3}, {"input_tokens": 3, "output_tokens": count}):
         usage = decode_usage(given)
-        assert usage is not None and usage.estimated
+        assert usage is not None
+        assert usage.estimated

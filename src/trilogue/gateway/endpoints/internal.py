@@ -134,7 +134,7 @@ def _unrestricted(key: ClientKey) -> ClientKey:
     """Return a key that may use every model, and counts as this one."""
     given = key.options
     options = KeyOptions(policies=given.policies, owner=given.owner, limits=given.limits, budget=given.budget)
-    return ClientKey(key.name, owner=key.owner, id=key.id, options=options, restricted=options.restricts)
+    return replace(key, mode=None, options=options, restricted=options.restricts)
 
 
 def _context(origin: RequestContext, responder: Responder, request_id: str) -> RequestContext:

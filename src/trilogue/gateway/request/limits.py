@@ -132,11 +132,14 @@ def _at(services: Services, target: Upstream, facts: Facts, client: Protocol | N
     profile = provider.profile_for(target.model)
     protocols = services.providers[target.provider].protocols
     translated = client is not None and client not in protocols
-    pauses = Protocol.MESSAGES in protocols
+    pauses = any([CODECS[one].pauses is not None for one in protocols])
     model = Model(
         profile.context_window,
         profile.output_limit,
-        hosts=not translated or protocols != (Protocol.CHAT,) or profile.web_search,
+        hosts=not translated
+        or pauses
+        or profile.web_search
+        or any([CODECS[one].endpoint.continues for one in protocols]),
         pauses=pauses,
         usual_output=profile.max_output,
         parts=services.config.server.max_continuations + 1 if translated and pauses else 1,

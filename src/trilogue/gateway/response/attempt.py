@@ -38,7 +38,18 @@ class RelayResult(Struct, frozen=True, kw_only=True, gc=False):
 class UpstreamAttempt:
     """Everything that belongs to one attempt. `planned`: the pool's record of it, which says where it goes and why."""
 
-    __slots__ = ("_call", "_place", "continued", "outbound", "planned", "progress", "redactor", "refused", "response", "unsent")
+    __slots__ = (
+        "_call",
+        "_place",
+        "continued",
+        "outbound",
+        "planned",
+        "progress",
+        "redactor",
+        "refused",
+        "response",
+        "unsent",
+    )
 
     response: UpstreamResponse
     """set by `send`"""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import SystemRandom
 
 import structlog
@@ -121,6 +121,17 @@ class LeaseKeeper:
                 self._held[name] = _Held(now)
             else:
                 held.used_at = now
+
+    @property
+    def spent_here(self) -> Callable[[str], Sequence[SpentRow]] | None:
+        """What returns the budgets of a subject as far as this machine has spent them, and may block.
+
+        None if no database keeps that.
+        """
+        budgets = self._budgets
+        if budgets is None:
+            return None
+        return lambda subject: [row for row in budgets.read(subject) if row.node == self._node]
 
     async def more(self, subjects: Sequence[Subject], estimate: Estimate, requests: int = 1) -> bool:
         """Ask for what a request lacks. Return whether it is worth trying again if it is still refused.

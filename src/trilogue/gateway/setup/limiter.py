@@ -24,6 +24,7 @@ from trilogue.config import Config
 from trilogue.errors import LimitReached, NotAllowed
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.setup.access import ClientKey
+from trilogue.gateway.setup.before import Sources, used_before
 from trilogue.gateway.setup.budgets import (
     budget_lines,
     key_subject,
@@ -51,13 +52,15 @@ from trilogue.limits import (
     mark_told,
     settle,
 )
+from trilogue.limits.slots import COMPLETE, complete
 from trilogue.model import Json
 from trilogue.routing import Upstream
-from trilogue.state.store import StoreError
+from trilogue.state.store import StoreError, StoreUnavailable
 
 log = structlog.get_logger("trilogue.limits")
 
 UNAVAILABLE = "budgets cannot be checked now"
+NO_SOURCES = Sources()
 RETURN_PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """seconds between questions to the cluster, while other machines return what is needed"""
 Cost = Callable[[RequestRecord, float], int | None]
@@ -102,9 +105,9 @@ class LimitState(NamedTuple):
 
 
 class Limiter:
-    """The limits of one configuration. `state`: what outlives it."""
+    """The limits of one configuration. `state`: what outlives it. `before`: what was used before that was counted."""
 
-    def __init__(self, config: Config, state: LimitState, cost: Cost) -> None:
+    def __init__(self, config: Config, state: LimitState, cost: Cost, before: Sources = NO_SOURCES) -> None:
         self._owners = owner_subjects(config)
         self._models = [(re.compile(glob_pattern(name)), one) for name, one in model_subjects(config).items()]
         self._routes = route_subjects(config)
@@ -112,6 +115,8 @@ class Limiter:
         self._webhook = state.webhook
         self._leases = state.leases
         self._cost = cost
+        self._before = before
+        self._learning = asyncio.Lock()
         self.applies_to_all = bool(self._models or self._routes)
         """whether there are limits that do not depend on the client key"""
 
@@ -167,13 +172,30 @@ class Limiter:
         self, subjects: Sequence[Subject], estimate: Estimate, requests: int
     ) -> tuple[float, Refused | list[Remaining]]:
         began, result = self._admit(subjects, estimate, requests)
+        while result is None:
+            await self._complete(subjects)
+            began, result = self._admit(subjects, estimate, requests)
         if self._leases is not None and isinstance(result, Refused):
             return await self._admit_with_more(self._leases, subjects, estimate, requests)
         return began, result
 
+    async def _complete(self, subjects: Sequence[Subject]) -> None:
+        """Find out what subjects that are new to the table have used before. Raises StoreError, OSError, ValueError."""
+        async with self._learning:
+            for subject in self._lacking(subjects):
+                now, lost = self._now(), self._table.lost
+                before = await asyncio.to_thread(used_before, self._before, subject, now, lost)
+                with self._table.rows([str(subject)]) as rows:
+                    complete(rows[0], now, before)
+
+    def _lacking(self, subjects: Sequence[Subject]) -> list[Subject]:
+        with self._table.rows([str(one) for one in subjects]) as rows:
+            return [subject for subject, row in zip(subjects, rows, strict=True) if not row[COMPLETE]]
+
     def _admit(
         self, subjects: Sequence[Subject], estimate: Estimate, requests: int
-    ) -> tuple[float, Refused | list[Remaining]]:
+    ) -> tuple[float, Refused | list[Remaining] | None]:
+        """Count a request, or return why not; None if it must be found out first what subjects have used before."""
         names, leases = [str(one) for one in subjects], self._leases
         leasing = None
         if leases is not None:
@@ -181,6 +203,8 @@ class Limiter:
             leasing = leases.leasing
         now = self._now()
         with self._table.rows(names) as rows:
+            if not all([row[COMPLETE] for row in rows]):
+                return now, None
             return now, admit(now, list(zip(subjects, rows, strict=True)), estimate, leasing, requests)
 
     async def _admit_with_more(
@@ -190,9 +214,11 @@ class Limiter:
         for pause in RETURN_PAUSES:
             may_help = await leases.more(subjects, estimate, requests)
             began, result = self._admit(subjects, estimate, requests)
-            if not may_help or not isinstance(result, Refused):
+            if result is not None and not (may_help and isinstance(result, Refused)):
                 break
             await asyncio.sleep(pause)
+        if result is None:
+            raise StoreUnavailable("the counts of limits were lost just now")
         return began, result
 
     def _now(self) -> float:
@@ -225,17 +251,19 @@ class Limiter:
             cost = most.cost
         return Estimate(uncertain.tokens + usage.input + usage.output, (uncertain.cost or 0) + (cost or 0))
 
-    def standing(self, key: ClientKey) -> tuple[list[LimitStanding], list[BudgetStanding]]:
+    async def standing(self, key: ClientKey) -> tuple[list[LimitStanding], list[BudgetStanding]]:
         """Return how much of the limits and budgets of a key is left. Raises StoreError, OSError or ValueError."""
         if key.options.limits == NO_LIMITS and not key.options.budget.is_set:
             return [], []
         subject, now = key_subject(key), self._now()
+        await self._complete([subject])
         with self._table.rows([str(subject)]) as rows:
             return limits_standing(now, subject, rows[0]), budgets_standing(now, subject, rows[0])
 
-    def budgets_left(self, subjects: Sequence[Subject]) -> list[Json]:
+    async def budgets_left(self, subjects: Sequence[Subject]) -> list[Json]:
         """Return how much of the budgets of some subjects is left. Raises StoreError, OSError or ValueError."""
         names = [str(subject) for subject in subjects]
+        await self._complete(subjects)
         with self._table.rows(names) as rows:
             return list(budget_lines(subjects, dict(zip(names, rows, strict=True)).get, self._now()))
 
@@ -287,6 +315,7 @@ class Limiter:
     def _without_table(self, subjects: Sequence[Subject], error: Exception) -> None:
         """Let a request go on whose limits cannot be checked, unless it has a budget."""
         if any(one.budget.is_set and one.budget.store_away == "refuse" for one in subjects):
+            log.error("budgets cannot be checked", error=str(error) or type(error).__name__)
             raise LimitReached(UNAVAILABLE, code="budget_unavailable", retry_after=5.0, is_budget=False)
         log.warning("limits cannot be checked", error=type(error).__name__)
 

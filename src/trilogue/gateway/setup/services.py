@@ -20,10 +20,12 @@ from trilogue.gateway.observe.access_log import AccessLog
 from trilogue.gateway.observe.observer import Observer, Observers
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.setup.access import ClientKey, ConfiguredKey, KeyRing, owner_of
+from trilogue.gateway.setup.before import Sources
 from trilogue.gateway.setup.limiter import Limiter, LimitState
 from trilogue.gateway.setup.policy_table import policy_table
 from trilogue.gateway.setup.provider import TransportFor, UpstreamProvider
 from trilogue.gateway.setup.worker_state import WorkerState, client_keys
+from trilogue.gateway.usage.observer import UsageObserver
 from trilogue.keys import KeyOptions, parse_time
 from trilogue.limits.most import Most
 from trilogue.model import Protocol, Usage
@@ -83,12 +85,13 @@ class Services:
         """tool calls that wait until a person has decided"""
         self.renew_keys()
         self.sync = state.sync
-        self.limiter = Limiter(config, LimitState(state.limits, state.webhook, state.leases), self._record_cost)
         self.store_health = state.store_health
         self.cluster = state.cluster
         kept: list[Observer] = [self.history] if self.history.limit else []
         self._observers: list[Observer] = [AccessLog(), *kept, *state.observers]
         self.observers = Observers(self._observers)
+        limits = LimitState(state.limits, state.webhook, state.leases)
+        self.limiter = Limiter(config, limits, self._record_cost, self._sources(state))
         self.price_books = {name: provider.price_book() for name, provider in config.providers.items()}
         """what the models of each provider cost: see `gateway.usage.cost`"""
         self._transports: list[Transport] = []
@@ -103,6 +106,15 @@ class Services:
         }
         self.passes_client_keys = any(provider.passes_client_key for provider in self.providers.values())
         """whether keys of clients are passed on to any provider"""
+
+    def _sources(self, state: WorkerState) -> Sources:
+        """Return where to find out what was used before it was counted."""
+        usage, leases = self.observer(UsageObserver), state.leases
+        return Sources(
+            None if usage is None else usage.read,
+            None if leases is None else leases.spent_here,
+            lambda model: self.route_of(model, Protocol.CHAT),
+        )
 
     def admin_key(self, presented: Sequence[str]) -> tuple[str, Role] | None:
         """Return the name and the role of the first of these keys that is an admin key; None if none is."""

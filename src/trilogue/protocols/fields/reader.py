@@ -186,9 +186,11 @@ def sort_fields(value: Json, kinds: Kinds) -> tuple[dict[str, Json], dict[str, J
             rest[name] = item
             continue
         kind = kinds[name]
-        if type(item) is kind or kind is object:
-            known[name] = item
-        elif kind is TokenCount and type(item) is int and 0 <= item <= MOST_TOKENS:
+        if (
+            type(item) is kind
+            or kind is object
+            or (kind is TokenCount and type(item) is int and 0 <= item <= MOST_TOKENS)
+        ):
             known[name] = item
         else:
             known[name] = _converted(item, kind)
