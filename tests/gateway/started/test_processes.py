@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.gateway.process import QUICK, started, until
 from tests.gateway.wire import address, exchange, outcome, payload, post, reached, request
 from tests.scripted.server import ScriptedUpstream
@@ -195,12 +197,13 @@ def test_a_log_without_a_reader_blocks_no_request(tmp_path: Path, up: ScriptedUp
     assert {json.loads(line)["event"] for line in lines} == {"admin interface", "request"}
 
 
-def test_a_log_that_cannot_be_written_blocks_no_request(tmp_path: Path, up: ScriptedUpstream) -> None:
-    """Row 36: the disk is full."""
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_a_log_that_cannot_be_written_blocks_no_request(tmp_path: Path, up: ScriptedUpstream, unbuffered: str) -> None:
+    """Row 36: the disk is full. It makes no difference whether Python buffers its standard streams."""
+    command = [sys.executable, "-c", _start(tmp_path, up)]
+    environ = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _start(tmp_path, up)], stdout=subprocess.PIPE, stderr=full, text=True
-        )
+        process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=full, text=True)
     assert process.stdout is not None
     url = process.stdout.readline().split(" ")[3]
     try:
