@@ -1,6 +1,6 @@
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,20 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_leak_of_fixtures() -> Iterator[None]:
+    """Collect what the fixtures of a module left in cycles, so that what they did not close is blamed on this module."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _no_leak() -> Iterator[None]:
+    """Collect what a test left in cycles, so that what it did not close is blamed on it and not on a later one."""
+    yield
+    gc.collect(1)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
