@@ -66,7 +66,7 @@ nginx:
 JAVASCRIPT := tests/multiturn/javascript
 javascript: ## Install the JavaScript SDK that slow tests use
 	@[ $(JAVASCRIPT)/node_modules/.package-lock.json -nt $(JAVASCRIPT)/package-lock.json ] || { command -v npm >/dev/null \
-		&& npm ci --silent --no-audit --no-fund --prefix $(JAVASCRIPT) >/dev/null 2>&1; } \
+		&& npm ci --fetch-retries=0 --fetch-timeout=20000 --silent --no-audit --no-fund --prefix $(JAVASCRIPT) >/dev/null 2>&1; } \
 		|| echo "the JavaScript SDK is not installed: it needs node, npm and their registry"
 
 lint: style types ## Check style, format and types

@@ -1,5 +1,6 @@
 import gc
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from tests.timing import with_tries
 os.environ["TRILOGUE_DOTENV"] = "0"
 os.environ["TRILOGUE_LOCAL_SERVERS"] = "none"
 """Files and model servers of a developer must not change what tests see. Tests of these set the variables again."""
+
+
+# Shells start background jobs with SIGINT ignored. Processes inherit that, and tests send it to theirs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
