@@ -264,7 +264,7 @@ LOSSES: dict[str, LossRule] = {
     "metadata.kept": LossRule(NOTICE, "key-value metadata for a target that has none", "kept and echoed, not sent"),
     "refusal.category": LossRule(DEGRADED, "the category of a classifier's refusal", "dropped"),
     "logprobs.dropped": LossRule(DROPPED, "token probabilities", "dropped"),
-    "audio.dropped": LossRule(DROPPED, "audio in a response", "the transcript is kept"),
+    "audio.dropped": LossRule(DROPPED, "audio in a response", "the transcript is kept, unless the text repeats it"),
     "choices.dropped": LossRule(DROPPED, "more than one choice in a response", "only the first is kept"),
     "native.dropped": LossRule(DROPPED, "block or item that only its own protocol has", "dropped"),
     "usage.cache_ttl": LossRule(NOTICE, "cache writes by lifetime", "only the sum is kept"),
