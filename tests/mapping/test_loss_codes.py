@@ -54,6 +54,15 @@ def _billed() -> set[str]:
     return codes(trilogue.translate_request(request(M, system=[block]), source=M, target=target).losses)
 
 
+def _all_cached() -> set[str]:
+    exchange = trilogue.translate_request(request(M), source=M, target=R).exchange
+    translator = trilogue.StreamTranslator(source=R, target=M, exchange=exchange)
+    details = {"cached_tokens": 9, "cache_write_tokens": 0}
+    usage = {"input_tokens": 9, "input_tokens_details": details, "output_tokens": 1, "total_tokens": 10}
+    translator.whole(answer(R, usage=usage))
+    return codes(translator.losses)
+
+
 EXTRA: dict[str, Callable[[], set[str]]] = {
     "system.billing_block": _billed,
     "logprobs.dropped": lambda: answered(
@@ -82,6 +91,7 @@ EXTRA: dict[str, Callable[[], set[str]]] = {
     ),
     "tool.name_mangled": lambda: asked(Ask("x", "M>C", {"tools": [{**TOOLS["M"][0], "name": "n" * 70}]})),
     "usage.estimated": lambda: answered(Answer("x", "C>M", {"usage": None})),
+    "usage.moved": _all_cached,
     "web_search.replay": lambda: asked(test_hosted_history.HISTORY[0]) | answered(test_hosted_responses.ANSWERS[0]),
     "stop.pause_turn": lambda: answered(Answer("x", "M>C", {"stop_reason": "pause_turn"})),
     "resp.meta": lambda: answered(Answer("x", "C>M", {"system_fingerprint": "fp"})),

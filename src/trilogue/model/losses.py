@@ -274,6 +274,11 @@ LOSSES: dict[str, LossRule] = {
         "contradictory usage figures: more cached than input tokens, or more reasoning than output tokens",
         "the part is reduced to the total",
     ),
+    "usage.moved": LossRule(
+        NOTICE,
+        "no fresh input tokens in a stream for a Messages client, whose message_start has an estimate of them",
+        "one of the cached tokens counts as fresh, so that clients which ignore zeros replace the estimate",
+    ),
     "usage.detail": LossRule(NOTICE, "usage figure with no equivalent", "dropped"),
     "compaction.model": LossRule(
         DEGRADED,
