@@ -1,5 +1,6 @@
 """Every code of the closed list is produced by a case, and nothing else is ever declared."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -59,7 +60,10 @@ def _all_cached() -> set[str]:
     translator = trilogue.StreamTranslator(source=R, target=M, exchange=exchange)
     details = {"cached_tokens": 9, "cache_write_tokens": 0}
     usage = {"input_tokens": 9, "input_tokens_details": details, "output_tokens": 1, "total_tokens": 10}
-    translator.whole(answer(R, usage=usage))
+    states = {"created": {"status": "in_progress", "output": [], "usage": None}, "completed": {"usage": usage}}
+    for name, fields in states.items():
+        event = {"type": f"response.{name}", "response": answer(R, **fields)}
+        translator.feed_event(event["type"], json.dumps(event).encode())
     return codes(translator.losses)
 
 
