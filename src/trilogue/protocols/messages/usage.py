@@ -128,8 +128,8 @@ def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool, l
     # message_delta must have usage: Anthropic's SDK crashes without it.
     if usage is None:
         return {"output_tokens": start.output if start else 0}
-    if start is not None and not native and (start.cache_read or start.cache_write or not usage.fresh):
-        usage = _correction(usage, start, ledger)
+    if start is not None and start.estimated and not usage.fresh:
+        usage = _with_fresh(usage, ledger)
     wire: Wire = {"input_tokens": usage.fresh, **_cache_counts(usage, native), "output_tokens": usage.output}
     wire |= _details(usage, native)
     if native:
@@ -140,24 +140,19 @@ def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool, l
     return wire
 
 
-def _correction(usage: Usage, start: Usage, ledger: Ledger) -> Usage:
-    """Return usage that every client ends with the sum of, whatever it makes of the two usage objects of a stream.
+def _with_fresh(usage: Usage, ledger: Ledger) -> Usage:
+    """Return usage in which one of the cached tokens counts as fresh, so that it replaces an estimate of them.
 
-    The official SDKs take each figure of message_delta. Claude Code takes those above zero, and keeps those of
-    message_start otherwise. So a figure that message_start has is never zero: it gets one of the other tokens.
+    The official SDKs take every figure of message_delta, Claude Code only those above zero: it would add the estimate
+    to the cached tokens.
     """
-    counts = {name: getattr(usage, name) or 0 for name in _PARTS_OF_INPUT}
-    for name in _PARTS_OF_INPUT:
-        largest = max(_PARTS_OF_INPUT, key=lambda part: counts[part])
-        spare = counts[largest] - bool(getattr(start, largest))
-        if getattr(start, name) and not counts[name] and spare > 0:
-            counts[name] = 1
-            counts[largest] -= 1
-            ledger.add("usage.moved", "usage")
-    return replace(usage, **counts)
-
-
-_PARTS_OF_INPUT = ("fresh", "cache_read", "cache_write")
+    read, write = usage.cache_read or 0, usage.cache_write or 0
+    if not read and not write:
+        return usage
+    ledger.add("usage.moved", "usage")
+    if read >= write:
+        return replace(usage, fresh=1, cache_read=read - 1)
+    return replace(usage, fresh=1, cache_write=write - 1)
 
 
 def _cache_counts(usage: Usage, native: bool) -> Wire:
