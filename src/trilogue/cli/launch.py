@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from trilogue.cli.configured import why_unusable
 from trilogue.cli.launch_clients import CLIENTS, LaunchClient, LaunchSetup, setup_of
 from trilogue.cli.launch_run import OwnGateway, run_client, run_with_gateway
 from trilogue.cli.local_servers import find_local_servers
@@ -108,7 +109,7 @@ def _with_own_gateway(row: LaunchClient, options: LaunchOptions, arguments: tupl
     try:
         config = load(file, environ, servers={server.name: (server.preset, server.url) for server in servers})
     except ConfigError as error:
-        raise NotStarted("\n".join(str(problem) for problem in error.problems)) from None
+        raise NotStarted(why_unusable(file, error)) from None
     models = _models(options, options.model or _chosen_model(Start(config, 0, file, servers), row))
     if show:
         _show(row, {"url": "http://127.0.0.1:PORT", "key": SHOWN_KEY, **models}, arguments)

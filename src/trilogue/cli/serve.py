@@ -19,6 +19,7 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue import Sealer, __version__, cipher
+from trilogue.cli.configured import why_unusable
 from trilogue.cli.local_admin import key_file, remove_address, wants_generated_key, with_admin_key, write_address
 from trilogue.cli.local_servers import LocalServer, find_local_servers
 from trilogue.cli.sockets import NotStarted, listen, listen_for_admins, reachable
@@ -87,9 +88,7 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     try:
         config = settings.load()
     except ConfigError as error:
-        # Say which file was found if the user did not name one.
-        found = [f"{file} cannot be used:"] if file and not path else []
-        raise NotStarted("\n".join([*found, *(str(problem) for problem in error.problems)])) from None
+        raise NotStarted(why_unusable(file, error)) from None
     if config.server.workers > 1 and not hasattr(os, "fork"):
         raise NotStarted("several workers need a system that can fork processes; use one: --workers 1")
     configure_logging(config.server.log)
