@@ -22,7 +22,7 @@ from trilogue.cli.welcome import NO_MODEL, Start, example_model
 from trilogue.config import ConfigError, find, load, state_directory, with_dotenv
 from trilogue.config.network import url_fault
 from trilogue.errors import ClientError
-from trilogue.gateway.setup.at_start import event_loop
+from trilogue.gateway.setup.at_start import event_loop, unwritable
 from trilogue.gateway.setup.sealing import NoSealKey, stored_sealer
 
 LOG_FILE = "launch.log"
@@ -118,9 +118,13 @@ def _with_own_gateway(row: LaunchClient, options: LaunchOptions, arguments: tupl
         sealer, problem = stored_sealer(config)
     except NoSealKey as error:
         raise NotStarted(f"state: {error}") from None
-    if problem:
+    folder = state_directory(os.environ)
+    log = Path(options.log) if options.log else folder / LOG_FILE
+    if reason := unwritable(folder):
+        click.echo(f"trilogue: the state folder {folder} cannot be written ({reason}): nothing is kept there", err=True)
+        log = Path(options.log or os.devnull)
+    elif problem:
         click.echo(f"trilogue: {problem}", err=True)
-    log = Path(options.log) if options.log else state_directory(os.environ) / LOG_FILE
     gateway = OwnGateway(config=config, file=file, sealer=sealer, log=log)
     sys.exit(event_loop()(run_with_gateway(gateway, row, models, arguments)))
 

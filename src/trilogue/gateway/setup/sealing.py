@@ -46,7 +46,7 @@ def stored_sealer(config: Config) -> tuple[Sealer, str]:
             _write_private(path, secrets.token_bytes(KEY_BYTES))
         return Sealer([path.read_bytes()]), ""
     except (OSError, ValueError) as error:
-        return Sealer.ephemeral(), f"cannot store the seal key in {path}: {error}"
+        return Sealer.ephemeral(), f"cannot store the seal key in {path}: {_reason(error)}"
 
 
 def known_keys(config: Config) -> tuple[bytes, ...]:
@@ -108,6 +108,10 @@ def _text_in(path: Path) -> str:
         return path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or "it is not a key"
 
 
 def _write_private(path: Path, data: bytes) -> None:
