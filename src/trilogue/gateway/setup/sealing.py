@@ -57,6 +57,12 @@ def known_keys(config: Config) -> tuple[bytes, ...]:
     return stored_sealer(config)[0].storage_keys
 
 
+def has_keys_here(config: Config) -> bool:
+    """Return whether the keys are known without a database: configured, of this machine alone, or a copy of them."""
+    database = None if config.seal_keys else _shared_database(config)
+    return database is None or bool(_text_in(_copy_of(database)))
+
+
 def _shared_database(config: Config) -> Database | None:
     """Return the database that gateways on several machines share; None if there is none."""
     if config.state.store is None:
@@ -67,8 +73,7 @@ def _shared_database(config: Config) -> Database | None:
 
 def _shared_key(database: Database) -> bytes:
     """Return the key that all gateways with this database use. Raises NoSealKey."""
-    digest = sha256(database.name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    copy = state_directory(os.environ) / f"seal-{digest}.key"
+    copy = _copy_of(database)
     try:
         secret = shared_secret(database, SHARED_NAME)
     except StoreAway as error:
@@ -83,6 +88,11 @@ def _shared_key(database: Database) -> bytes:
     else:
         _keep_copy(copy, secret)
     return Secret(secret).derive()
+
+
+def _copy_of(database: Database) -> Path:
+    digest = sha256(database.name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    return state_directory(os.environ) / f"seal-{digest}.key"
 
 
 def _keep_copy(path: Path, secret: str) -> None:
