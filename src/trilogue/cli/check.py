@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,8 +30,10 @@ from trilogue.config import (
 from trilogue.config.schema import json_schema
 from trilogue.config.tracing import ENDPOINT_VARIABLES, TRACES_PATH
 from trilogue.gateway.setup.at_start import default_store, unwritable
+from trilogue.gateway.setup.budgets import how_to_price, unpriced_targets
 from trilogue.gateway.setup.reachable import server_faults
 from trilogue.gateway.setup.response_store import place_of
+from trilogue.prices.book import HOUR_SECONDS
 from trilogue.state.responses import database_of
 
 PROBLEMS = 2
@@ -83,7 +86,7 @@ def check(file: Path | None, given: Path | None, offline: bool, schema: bool) ->
     click.echo(f"{path} is valid" if path else "no configuration file: this is what is served without one")
     for line in summary(config, path):
         click.echo(line)
-    for where, text in warnings(config):
+    for where, text in (*warnings(config), *price_warnings(config)):
         click.echo(f"warning: {where}: {text}", err=True)
     for fault in faults:
         click.echo(f"warning: {fault.path}: {fault.text}; the gateway would start without it", err=True)
@@ -127,6 +130,14 @@ def _tracing_line(settings: TracingSettings) -> str:
     where = settings.url or (f"to the address in {named[0]}" if named else f"http://localhost:4318{TRACES_PATH}")
     ratio = "" if settings.sample_ratio is None else f", {settings.sample_ratio:.4g} of those that begin here"
     return f"{where}{ratio}, {'with' if settings.content else 'without'} messages"
+
+
+def price_warnings(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield the prices that budgets need and that are unknown: requests for these models would be refused."""
+    for provider, model in unpriced_targets(config, int(time.time()) // HOUR_SECONDS):
+        what = f"the price of {model} is unknown" if model else "no price of its models is known"
+        text = f"{what}, and requests that count for a budget are refused without one: {how_to_price(provider)}"
+        yield f"providers.{provider}.prices", text
 
 
 def state_warnings(settings: StateSettings) -> Iterator[str]:

@@ -243,7 +243,9 @@ def _read_literal(reader: Reader, kind: inspect.LiteralType, value: Any, path: s
 def _read_enum(reader: Reader, kind: inspect.EnumType, value: Any, path: str) -> Any:
     known: dict[str, Any] = {str(member.value): member for member in kind.cls}
     if kind.cls is Protocol:
-        known = {name: Protocol.parse(name) for name in Protocol.names()}
+        if isinstance(value, str) and value in Protocol.names():
+            return Protocol.parse(value)
+        known = {member.short: member for member in Protocol} | known
     if isinstance(value, str) and value in known:
         return known[value]
     return _not_one_of(reader, path, value, tuple(known))
