@@ -204,7 +204,7 @@ def test_a_bad_configuration_is_named(home: Path) -> None:
     (home / "trilogue.yaml").write_text("mode: x\n")
     done = run()
     assert done.exit_code == 2
-    assert "trilogue.yaml cannot be used:\nmode: must be one of declare, strict (line 1)" in done.output
+    assert "trilogue.yaml: mode: must be one of declare, strict (line 1)" in done.output
 
 
 @pytest.mark.parametrize("command", [(), ("disable", "p/a")])

@@ -17,9 +17,10 @@ from typing import Any
 
 import click
 
+from trilogue.cli.configured import CONFIG, read_configuration
 from trilogue.cli.key_store import note_change, open_any_key_store, open_key_store
 from trilogue.cli.state_files import pool_file
-from trilogue.config import ConfigError, Vault, find, load, state_directory, with_dotenv
+from trilogue.config import Vault, find, state_directory
 from trilogue.config.vault import check_name
 from trilogue.gateway.admin.accounts import account_change
 from trilogue.gateway.log.lines import printable
@@ -42,22 +43,6 @@ _STATES = {
 }
 """states and their reasons in words; all others are shown as `state (reason)`"""
 _DONE = {"enable": "is enabled", "disable": "is disabled", "reset": "is reset"}
-
-
-def _or_that_of_the_group(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    """Return the file that was given here, or before the name of the command."""
-    given: str | None = value or context.obj
-    return given
-
-
-CONFIG = click.option(
-    "--config",
-    "path",
-    metavar="FILE",
-    callback=_or_that_of_the_group,
-    help="Configuration file; default: ./trilogue.yaml, then the one in the user's config folder.",
-)
-"""the same option before and after the name of a command: both orders are natural"""
 
 
 @click.group(invoke_without_command=True)
@@ -200,11 +185,7 @@ def _store(path: str | None) -> FileStore:
 
 def _load_pools(path: str | None, now: float) -> Pools:
     """Return the configured accounts with their state from the state file. Raises UsageError."""
-    file = find(Path(path) if path else None)
-    try:
-        config = load(file, with_dotenv(os.environ, file), secrets=False)
-    except ConfigError as error:
-        raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
+    config, _ = read_configuration(path)
     if not config.pool.persist:
         raise click.UsageError(NOT_PERSISTED)
     pools = config.pools(SystemRandom())

@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 from msgspec.structs import replace
 
 from trilogue.config.admin import sign_on_problem
+from trilogue.config.packages import package_problem
 from trilogue.config.providers import ProviderSettings
 from trilogue.config.secret import Secret
 from trilogue.config.tracing import tracing_problem
@@ -130,6 +131,7 @@ def reason_not_to_start(config: Config, environ: Mapping[str, str] | None = None
         or _loop_problem(config)
         or tracing_problem(config.tracing, environ or {})
         or sign_on_problem(config.admin)
+        or package_problem(config)
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import translate as glob_pattern
+from functools import cached_property
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -25,10 +26,12 @@ from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.setup.access import ClientKey
 from trilogue.gateway.setup.budgets import (
     budget_lines,
+    how_to_price,
     key_subject,
     model_subjects,
     owner_subjects,
     route_subjects,
+    unpriced,
 )
 from trilogue.gateway.setup.leases import LeaseKeeper
 from trilogue.gateway.setup.webhook import Webhook
@@ -51,12 +54,14 @@ from trilogue.limits import (
     settle,
 )
 from trilogue.model import Json
-from trilogue.routing import Upstream
+from trilogue.prices.book import HOUR_SECONDS
+from trilogue.routing import Router, Upstream
 from trilogue.state.store import StoreError
 
 log = structlog.get_logger("trilogue.limits")
 
 UNAVAILABLE = "budgets cannot be checked now"
+_REDIS_AWAY = "the Redis server of the cluster is away"
 RETURN_PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """seconds between questions to the cluster, while other machines return what is needed"""
 Cost = Callable[[RequestRecord], int | None]
@@ -91,6 +96,7 @@ class Limiter:
     """The limits of one configuration. `state`: what outlives it."""
 
     def __init__(self, config: Config, state: LimitState, cost: Cost) -> None:
+        self._config = config
         self._owners = owner_subjects(config)
         self._models = [(re.compile(glob_pattern(name)), one) for name, one in model_subjects(config).items()]
         self._routes = route_subjects(config)
@@ -133,7 +139,7 @@ class Limiter:
             self._without_table(subjects, error)
             return None
         if isinstance(result, Refused):
-            raise _refusal(result)
+            raise self._refusal(result, asked)
         return Reservation(subjects, estimate, result, began)
 
     def _admit(self, subjects: Sequence[Subject], estimate: Estimate) -> tuple[float, Refused | list[Remaining]]:
@@ -264,20 +270,43 @@ class Limiter:
     def _without_table(self, subjects: Sequence[Subject], error: Exception) -> None:
         """Let a request go on whose limits cannot be checked, unless it has a budget."""
         if any(one.budget.is_set and one.budget.store_away == "refuse" for one in subjects):
-            raise LimitReached(UNAVAILABLE, code="budget_unavailable", retry_after=5.0, is_budget=False)
+            text = f"{UNAVAILABLE}: the counts of this machine cannot be read or written"
+            raise LimitReached(text, code="budget_unavailable", retry_after=5.0, is_budget=False)
         log.warning("limits cannot be checked", error=type(error).__name__)
 
+    @cached_property
+    def _router(self) -> Router:
+        return self._config.router()
 
-def _refusal(refused: Refused) -> LimitReached:
-    subject = refused.subject
-    shown = f"the {subject.kind}" if subject.kind == "key" else f"the {subject.kind} {subject.name}"
-    if refused.reason == "rate":
-        text = f"{shown} has reached its limit: {refused.limit}"
-        return LimitReached(text, code="rate_limit_exceeded", retry_after=refused.retry_after, is_budget=False)
-    if refused.reason == "price":
-        text = f"{shown} has a budget, and the price of this model is unknown (unknown_prices)"
-        return LimitReached(text, code="unknown_price", retry_after=None, is_budget=True)
-    if refused.reason == "unavailable":
-        return LimitReached(UNAVAILABLE, code="budget_unavailable", retry_after=refused.retry_after, is_budget=False)
-    text = f"{shown} has spent its budget ({refused.limit}), or would with this request"
-    return LimitReached(text, code="budget_exceeded", retry_after=None, is_budget=True)
+    def _refusal(self, refused: Refused, asked: Asked) -> LimitReached:
+        subject = refused.subject
+        shown = f"the {subject.kind}" if subject.kind == "key" else f"the {subject.kind} {subject.name}"
+        if refused.reason == "rate":
+            text = f"{shown} has reached its limit: {refused.limit}{self._why_less()}"
+            return LimitReached(text, code="rate_limit_exceeded", retry_after=refused.retry_after, is_budget=False)
+        if refused.reason == "price":
+            text = f"{shown} has a budget, and {self._without_price(asked.model)}"
+            return LimitReached(text, code="unknown_price", retry_after=None, is_budget=True)
+        if refused.reason == "unavailable":
+            text = f"{UNAVAILABLE}{self._why_unavailable()}"
+            return LimitReached(text, code="budget_unavailable", retry_after=refused.retry_after, is_budget=False)
+        text = f"{shown} has spent its budget ({refused.limit}), or would with this request"
+        return LimitReached(text, code="budget_exceeded", retry_after=None, is_budget=True)
+
+    def _without_price(self, model: str) -> str:
+        """Return which price is unknown, and what to do about it."""
+        found = unpriced(self._config, self._router, model, int(time.time()) // HOUR_SECONDS)
+        named = f"{found[0].provider}/{found[0].model}" if found else model or "this request"
+        return f"the price of {named} is unknown: {how_to_price(found[0].provider if found else 'NAME')}"
+
+    def _why_less(self) -> str:
+        """Return why this machine may use less than the whole limit, if that is so."""
+        away = self._leases is not None and self._leases.leasing.away
+        return f" ({_REDIS_AWAY}, so this machine may use only its share)" if away else ""
+
+    def _why_unavailable(self) -> str:
+        if self._leases is None:
+            return ""
+        if self._leases.leasing.away:
+            return f": {_REDIS_AWAY}, and this machine has used what it was granted"
+        return ": the cluster does not know yet what was spent"
