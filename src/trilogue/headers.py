@@ -35,8 +35,3 @@ def header_name(raw: bytes) -> str:
 def size_of(headers: dict[str, str]) -> int:
     """Return the number of characters in names and values, without separators."""
     return sum(len(name) + len(value) for name, value in headers.items())
-
-
-def is_framed(headers: dict[str, str]) -> bool:
-    """Return True if the headers announce a body."""
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
