@@ -18,6 +18,7 @@ from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.request.call import Call, read_asked
 from trilogue.gateway.request.context import RequestContext, read_large, take_turn, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
+from trilogue.gateway.request.ownership import check_body
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.summarized import SummarizedResponse
 from trilogue.gateway.setup.services import Services
@@ -54,6 +55,7 @@ async def handle(context: RequestContext) -> None:
     if services.store is not None and fields.need_store:
         call.turn = await take_turn(context, services.store, call.body, fields)
     routed: Sequence[Upstream] = await targets_of(context, call.model)
+    await check_body(context, call.body, routed)
     if context.entry.judged:
         judged = await judge_request(context, call, routed)
         if judged is None:

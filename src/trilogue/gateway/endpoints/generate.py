@@ -18,6 +18,7 @@ from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext, read_large, take_turn, targets_of, watching
 from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.ownership import check_body
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.stored.compaction import TRIGGER_MARK, asks_for_compaction
 from trilogue.gateway.stored.fields import read_state_fields
@@ -100,6 +101,8 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
     services = context.entry.services
     try:
         targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
+        if services.keys.is_shared:
+            await check_body(context, call.body, targets)
         if context.entry.judged:
             judged = await judge_request(context, call, targets)
             if judged is None:
