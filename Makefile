@@ -71,7 +71,7 @@ test-all: ## Run `make test`, then the slow tests: browser, several machines, Ja
 	@$(MAKE) --no-print-directory test-slow
 
 test-slow: $(STAMP) nginx javascript ## Run what `make test` leaves out
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow and not smoke"
 	$(BIN)/python -m tests.machines.soak --minutes 1 --nodes 3
 
 # Debian installs it into a folder that is only on root's PATH. Without it, tests that need it are skipped and say so.
