@@ -30,7 +30,7 @@ define NOT_INSTALLED
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-slow nginx javascript lint style types tests docs bench bench-quick bench-docs bench-core \
+.PHONY: help setup run test test-all test-slow test-runs nginx javascript lint style types tests docs bench bench-quick bench-docs bench-core \
 	bench-state bench-cluster lock clean
 
 help: ## Show the targets
@@ -73,6 +73,9 @@ test-all: ## Run `make test`, then the slow tests: browser, several machines, Ja
 test-slow: $(STAMP) nginx javascript ## Run what `make test` leaves out
 	$(PYTEST) -m "slow and not smoke"
 	$(BIN)/python -m tests.machines.soak --minutes 1 --nodes 3
+
+test-runs: $(BIN)/python ## Run `make test` six times in fresh clones, with several Pythons; RUNS="--help" shows how
+	$(BIN)/python -m tests.repeat $(RUNS)
 
 # Debian installs it into a folder that is only on root's PATH. Without it, tests that need it are skipped and say so.
 nginx:
