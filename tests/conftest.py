@@ -32,7 +32,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_leak_of_fixtures() -> Iterator[None]:
-    """Collect what the fixtures of a module left in cycles, so that what they did not close is blamed on this module."""
+    """Collect what the fixtures of a module left in cycles: what they did not close is blamed on this module."""
     yield
     gc.collect()
 

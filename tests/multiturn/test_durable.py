@@ -137,6 +137,7 @@ def _finish(working: list[ResponsesAgent], running: Gateway, conversation: str) 
         check_complete(agent, running)
 
 
+@pytest.mark.slow
 def test_the_database_away_for_a_while(tmp_path: Path, up: StrictUpstream, postgres: Server) -> None:
     """Requests that need it wait or fail; those that don't go on; and nothing that was acknowledged is lost."""
     with gateway(tmp_path, up, settings(state=postgres.new_database())) as running:
