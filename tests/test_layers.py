@@ -38,6 +38,7 @@ LAYERS = {
     "limits": 3.6,
     "keys": 3.8,
     "deadlines": 4,
+    "portions": 4,
     "pool": 4,
     "routing": 4,
     "prices": 4,

@@ -15,6 +15,7 @@ from typing import Any, cast
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from trilogue.portions import PORTION, take_portions
 from trilogue.serving.known_heads import Key, KnownHeads
 from trilogue.serving.request import (
     BEFORE_BODY,
@@ -92,6 +93,10 @@ class ClientConnection(asyncio.Protocol):
         """the body that is being parsed"""
         self._responder: Responder | None = None
         self._reading = True
+        self._gives_way = False
+        """whether nothing is read for a moment, so that other connections have their turn"""
+        self._rest = b""
+        """what was read and is parsed after that"""
         self._early = b""
         """what the client sent after a request that offers a WebSocket"""
         self._timer: asyncio.TimerHandle | None = None
@@ -145,6 +150,9 @@ class ClientConnection(asyncio.Protocol):
         if self._inbound is Inbound.NOTHING and data in _EMPTY_LINES:
             return
         if self._inbound is Inbound.BODY:
+            if len(data) > PORTION:
+                self._take_portions(data)
+                return
             self._framing += len(data)
         else:
             self._head_bytes += len(data)
@@ -321,7 +329,7 @@ class ClientConnection(asyncio.Protocol):
         websocket = WebSocket(transport, self._connections, limits, self._loop)
         response = responder.switch(accepting_headers(request.headers))
         websocket.begin(response, self._early, paused=self.paused, leaving=self._leaving)
-        if not self._reading:
+        if not self._reading or self._gives_way:
             transport.resume_reading()
         return websocket
 
@@ -379,6 +387,27 @@ class ClientConnection(asyncio.Protocol):
         except HttpParserError:
             self._give_up()
 
+    def _take_portions(self, data: bytes) -> None:
+        """Parse a part of many bytes of a body, and the rest when other connections have had their turn."""
+        self._rest = take_portions(data, self.data_received, self._is_body)
+        if not self._transport.is_closing():
+            self._gives_way = True
+            self._transport.pause_reading()
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._gives_way = False
+        rest, self._rest = self._rest, b""
+        if self not in self._connections or self._transport.is_closing():
+            return
+        if rest:
+            self.data_received(rest)
+        if self._reading and not self._gives_way and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _is_body(self) -> bool:
+        return self._inbound is Inbound.BODY and not self._transport.is_closing()
+
     def _decline_upgrade(self, rest: bytes) -> None:
         """Let a new parser read the body of a request that offers an upgrade. Its head stays as it was read.
 
@@ -397,7 +426,8 @@ class ClientConnection(asyncio.Protocol):
     def _resume_reading(self) -> None:
         if not self._reading and not self._transport.is_closing():
             self._reading = True
-            self._transport.resume_reading()
+            if not self._gives_way:
+                self._transport.resume_reading()
 
     # --- errors ---
 
