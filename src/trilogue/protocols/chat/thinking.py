@@ -103,9 +103,9 @@ THINKING_FIELDS = tuple(_THINKING_READERS)
 def encode_thinking(thinking: Thinking, request: Request, out: EncodingContext) -> dict[str, Json]:
     """Return the settings in their own spelling, or as `reasoning_effort` and the on/off switch of some servers."""
     if out.native:
-        # Settings that the gateway added have no name in the client's request.
+        # Settings that the gateway added have no name in the client's request, or one that they cannot be written to.
         name = (request.paths or {}).get("thinking")
-        if name is None:
+        if name is None or (name == "reasoning_effort" and thinking.level is None):
             name = "reasoning_effort" if thinking.level else out.profile.thinking_switch or "reasoning_effort"
         return {name: _THINKING_WRITERS[name](thinking)}
     if thinking.visibility not in (None, "omitted"):

@@ -22,6 +22,9 @@ from trilogue.protocols.content.effort import (
 )
 
 OFF = Thinking(mode=ThinkingMode.DISABLED)
+_THINKS = (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
+_SETTINGS = frozenset({"thinking", "reasoning", "reasoning_effort", "enable_thinking"})
+"""the fields that hold the settings for thinking, in all protocols"""
 # Anthropic's minimum; a smaller budget is a 400.
 _LEAST_BUDGET = 1024
 _RESPONSE_TOKENS = 4096
@@ -43,6 +46,9 @@ def fit_messages_mode(request: Request, out: EncodingContext) -> Thinking | None
     if wanted.mode is ThinkingMode.DISABLED and not profile.disable_thinking:
         out.ledger.add("effort.none", request.where("thinking"))
         return Thinking(effort=effort)
+    if wanted.mode in _THINKS and not (profile.adaptive_thinking or profile.budget_thinking):
+        out.ledger.add("thinking.mode", request.where("thinking"))
+        return None if effort is None else Thinking(effort=effort)
     # Adaptive thinking exists from Claude 4.6 on; older models need a budget.
     if wanted.mode is ThinkingMode.ADAPTIVE and not profile.adaptive_thinking:
         return replace(_budget(request, wanted, out) or Thinking(), effort=effort)
@@ -90,7 +96,8 @@ def _mode(request: Request, out: EncodingContext) -> Thinking | None:
         fitted = _budget(request, wanted, out)
         return replace(fitted or Thinking(), effort=effort) if fitted or effort else None
     out.ledger.add("thinking.mode", request.where("thinking"))
-    return None
+    effort = _nearest(wanted.effort, profile.efforts, request, out) if profile.efforts else None
+    return Thinking(effort=effort) if effort else None
 
 
 def _effort_of(wanted: Thinking, request: Request, out: EncodingContext) -> Effort | None:
@@ -137,9 +144,6 @@ def _output_limit(client_limit: int | None, out: EncodingContext) -> int:
     return limit if out.profile.output_limit is None else min(limit, out.profile.output_limit)
 
 
-_THINKS = (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
-
-
 def is_forced(choice: ToolChoice | None) -> bool:
     """Return whether the model must call a tool."""
     if choice is None:
@@ -172,7 +176,12 @@ def fit_thinking(request: Request, out: EncodingContext, target: Protocol) -> Re
         if thinking is not None and thinking.mode is ThinkingMode.BUDGET and _is_forced_without_thinking(request, out):
             out.ledger.add("thinking.dropped_forced_tool", _path(request))
             thinking = None
-        return request if thinking == request.thinking else replace(request, thinking=thinking)
+        if thinking == request.thinking:
+            return request
+        had_mode = request.thinking is not None and request.thinking.mode is not None
+        if had_mode and (thinking is None or thinking.mode is None):
+            request = _without_other_settings(request)
+        return replace(request, thinking=thinking)
     thinking = request.thinking
     if thinking is not None:
         if target.traits.thinking == "summary":
@@ -204,12 +213,21 @@ def _without_thinking(request: Request, out: EncodingContext) -> Request:
     wanted = request.thinking
     if wanted is None:
         return request
+    # Chat has several fields for thinking, of which the first one counts.
+    cleaned = _without_other_settings(request) if out.native else request
     asks_for_thinking = wanted.effort not in (None, Effort.NONE) or wanted.mode not in (None, ThinkingMode.DISABLED)
-    if asks_for_thinking:
+    if asks_for_thinking or wanted.effort_name is not None or cleaned is not request:
         out.ledger.add("thinking.unavailable", _path(request))
     elif wanted.visibility not in (None, "omitted"):
         out.ledger.add("reasoning.visibility", request.where("visibility"))
-    return replace(request, thinking=None)
+    return replace(cleaned, thinking=None)
+
+
+def _without_other_settings(request: Request) -> Request:
+    """Return the request without settings for thinking that only its own protocol has."""
+    given = request.extras or {}
+    extras = {name: value for name, value in given.items() if name.partition(".")[0] not in _SETTINGS}
+    return request if len(extras) == len(given) else replace(request, extras=extras or None)
 
 
 def _path(request: Request) -> str:
