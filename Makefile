@@ -8,11 +8,15 @@ RUN_STAMP := $(VENV)/.installed-to-run
 # Without a lock file of its own, running uses the versions that development uses.
 RUN_LOCK := $(firstword $(wildcard requirements-run.lock) requirements.lock)
 SERVE := PYTHONPATH=src $(BIN)/python -m trilogue serve
+# Compile once: several processes read these files, and where Python is told not to keep bytecode, hundreds would.
+# One process more than there are cores: many tests wait for a time limit, not for the processor.
+PYTEST := $(BIN)/python -m compileall -q src tests && PYTHONDONTWRITEBYTECODE= \
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 NEEDS := 'import sys; sys.version_info >= (3, 11) or sys.exit("Trilogue needs Python 3.11 or newer; this is " \
 	+ sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-cluster nginx lint style types tests docs bench bench-quick bench-docs bench-core \
+.PHONY: help setup run test test-all test-slow nginx javascript lint style types tests docs bench bench-quick bench-docs bench-core \
 	bench-state bench-cluster lock clean
 
 help: ## Show the targets
@@ -44,8 +48,12 @@ run: $(RUN_STAMP) ## Start the gateway and print how to connect; make run PORT=8
 test: style ## Lint, check the types and run the tests
 	@$(MAKE) --no-print-directory -j 2 types tests
 
-test-cluster: $(STAMP) nginx ## Test several gateways with real engines behind nginx, also what takes minutes
-	$(BIN)/python -m pytest -m "long or not long" tests/cluster tests/machines tests/state
+test-all: ## Run `make test`, then the slow tests: browser, several machines, JavaScript, kill and restart
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-slow
+
+test-slow: $(STAMP) nginx javascript ## Run what `make test` leaves out
+	$(PYTEST) -m slow
 	$(BIN)/python -m tests.machines.soak --minutes 1 --nodes 3
 
 # Debian installs it into a folder that is only on root's PATH. Without it, tests that need it are skipped and say so.
@@ -53,6 +61,13 @@ nginx:
 	@PATH=$$PATH:/usr/sbin command -v nginx >/dev/null || { [ "$$(id -u)" = 0 ] \
 		&& apt-get install -y -qq --no-install-recommends nginx-light >/dev/null 2>&1; } \
 		|| echo "nginx is not installed (Debian: apt install nginx-light)"
+
+# The official JavaScript SDK, for tests. Without it they are skipped and say so.
+JAVASCRIPT := tests/multiturn/javascript
+javascript: ## Install the JavaScript SDK that slow tests use
+	@[ $(JAVASCRIPT)/node_modules/.package-lock.json -nt $(JAVASCRIPT)/package-lock.json ] || { command -v npm >/dev/null \
+		&& npm ci --fetch-retries=0 --fetch-timeout=20000 --silent --no-audit --no-fund --prefix $(JAVASCRIPT) >/dev/null 2>&1; } \
+		|| echo "the JavaScript SDK is not installed: it needs node, npm and their registry"
 
 lint: style types ## Check style, format and types
 
@@ -64,10 +79,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 tests: $(STAMP)
-	@# Compile once: several processes read these files, and where Python is told not to keep bytecode, hundreds would.
-	@$(BIN)/python -m compileall -q src tests
-	@# One process more than there are cores: many tests wait for a time limit, not for the processor.
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
+	$(PYTEST)
 
 DOCS_VENV := .venv-docs
 $(DOCS_VENV)/.installed: website/requirements.lock

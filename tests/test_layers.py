@@ -93,7 +93,7 @@ ROOMS = {
         "registry",
         "linter",
     ),
-    "pool": ("settings", "changes", "choice", "health", "decision retry_budget", "pool", "plan", "pools"),
+    "pool": ("settings", "changes", "choice", "health", "decision retry_budget", "pool", "words", "plan", "pools"),
     "state": (
         "store",
         "file memory database shared_table",

@@ -258,7 +258,7 @@ def test_a_refused_key_is_known_as_such_without_the_key(home: Path, monkeypatch:
     for key in ("", "key-a", "another"):
         monkeypatch.setenv("FIRST", key) if key else monkeypatch.delenv("FIRST", raising=False)
         shown[key] = json.loads(run("--json").output.splitlines()[0])["state"]
-    assert shown == {"": "disabled", "key-a": "disabled", "another": "ready"}
+    assert shown == {"": "refused", "key-a": "refused", "another": "ready"}
 
 
 def test_other_problems_of_a_configuration_are_still_reported(home: Path) -> None:

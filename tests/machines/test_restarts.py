@@ -59,7 +59,7 @@ def test_a_rolling_restart_loses_no_request(tmp_path: Path, postgres: Server, re
     asyncio.run(main())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_killed_gateways_lose_nothing_that_was_acknowledged(
     tmp_path: Path, postgres: Server, redis_server: RedisServer
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from trilogue.capture import shown_url
 from trilogue.cli.files import counted
 from trilogue.cli.local_admin import key_file, wants_generated_key
 from trilogue.cli.local_servers import find_local_servers
@@ -127,7 +128,9 @@ def _store_line(settings: StateSettings, file: Path | None) -> str:
 def _tracing_line(settings: TracingSettings) -> str:
     # Not the value of a variable: it may contain a password.
     named = [name for name in ENDPOINT_VARIABLES if os.environ.get(name)]
-    where = settings.url or (f"to the address in {named[0]}" if named else f"http://localhost:4318{TRACES_PATH}")
+    where = shown_url(settings.url) or (
+        f"to the address in {named[0]}" if named else f"http://localhost:4318{TRACES_PATH}"
+    )
     ratio = "" if settings.sample_ratio is None else f", {settings.sample_ratio:.4g} of those that begin here"
     return f"{where}{ratio}, {'with' if settings.content else 'without'} messages"
 
@@ -163,7 +166,7 @@ def _addresses(provider: ProviderSettings) -> Iterator[str]:
     """Yield each address with the protocols that are spoken there."""
     for url in dict.fromkeys(map(provider.url_for, provider.protocols)):
         spoken = " and ".join(one.value for one in provider.protocols if provider.url_for(one) == url)
-        yield f"{spoken} at {url}"
+        yield f"{spoken} at {shown_url(url)}"
 
 
 def _section(title: str, lines: list[str]) -> Iterator[str]:

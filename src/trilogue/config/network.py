@@ -150,8 +150,9 @@ def _loop_problem(config: Config) -> str | None:
     """Return a warning if a provider is this gateway itself, or None: its requests would loop forever."""
     for name, provider in config.providers.items():
         if _is_address_of(provider.base_url, config.server):
+            address = provider.base_url.partition("?")[0]
             return (
-                f"providers.{name}.base_url: {provider.base_url} is the address of this gateway. Set it to that of the "
+                f"providers.{name}.base_url: {address} is the address of this gateway. Set it to that of the "
                 f"upstream, or choose another port. Without providers in the configuration, the address comes from "
                 f"OPENAI_BASE_URL or ANTHROPIC_BASE_URL, which may have been set for clients."
             )

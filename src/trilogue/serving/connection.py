@@ -15,7 +15,6 @@ from typing import Any, cast
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from trilogue.headers import is_framed
 from trilogue.serving.known_heads import Key, KnownHeads
 from trilogue.serving.request import (
     BEFORE_BODY,
@@ -23,12 +22,14 @@ from trilogue.serving.request import (
     TOO_LARGE,
     TOO_SLOW,
     ClientGone,
+    Head,
     HeadReader,
     HttpRequest,
     Inbound,
     Problem,
     StopParsing,
     Upload,
+    without_upgrade,
 )
 from trilogue.serving.responder import Responder, response_head
 from trilogue.serving.silent_client import HAS_TCP_INFO, SilentClient, has_reset
@@ -82,6 +83,8 @@ class ClientConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._framing = 0
         """Bytes received of the body, minus twice its content: positive if its framing is larger than its content."""
+        self._declined: Head | None = None
+        """the head of a request whose body is being parsed again, because its upgrade was declined"""
         self._key: Key | None = None
         """the key of the headers being parsed, if they arrived in one piece with their body"""
         self._request: HttpRequest | None = None
@@ -199,7 +202,8 @@ class ClientConnection(asyncio.Protocol):
         if self._responder is not None:
             raise StopParsing
         self._inbound = Inbound.HEAD
-        self._head.clear()
+        if self._declined is None:
+            self._head.clear()
 
     def on_headers_complete(self) -> None:
         """Check the headers, and start the application; the body may still be arriving."""
@@ -207,17 +211,17 @@ class ClientConnection(asyncio.Protocol):
         if self._head_bytes > MAX_HEAD_BYTES and reader.is_too_large():
             reader.stop(TOO_LARGE)
         version, method = parser.get_http_version(), parser.get_method().decode("ascii")
-        head = reader.complete(method, version)
-        reader.closed = True
+        head, self._declined = self._declined or reader.complete(method, version), None
         upgrades = parser.should_upgrade()
-        if upgrades and is_framed(head.headers):
+        if upgrades and reader.length != 0:
+            self._declined = without_upgrade(head)
             return
         self._inbound = Inbound.BODY
         # HTTP/1.0 has no way to keep a connection open that all of its clients understand.
         self.keep_alive = parser.should_keep_alive() and version != "1.0" and not self._leaving
         if self._known is not None and self._key is not None and version == "1.1" and self.keep_alive:
             self._known.keep(self._key, head)
-        self._upload = Upload(self._body_is_wanted)
+        self._upload = Upload(self._body_is_wanted, reader.length)
         responder = Responder(self, chunked=version == "1.1", bodiless=method == "HEAD")
         if upgrades and version == "1.1" and offers_websocket(head):
             responder.upgrade = self._upgrade
@@ -376,13 +380,13 @@ class ClientConnection(asyncio.Protocol):
             self._give_up()
 
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Parse a request again without its upgrade headers.
+        """Let a new parser read the body of a request that offers an upgrade. Its head stays as it was read.
 
         Java's HTTP clients offer HTTP/2 with every request. The parser then takes the body for HTTP/2.
         """
-        head = self._head.without_upgrade(self._parser.get_method(), self._parser.get_http_version())
+        framing = self._head.framing(self._parser.get_method(), self._parser.get_http_version())
         self._parser = self._new_parser()
-        self._parse(head + rest)
+        self._parse(framing + rest)
 
     def _body_is_wanted(self, first: bool) -> None:
         responder, expected = self._responder, self._head.headers.get("expect", "")

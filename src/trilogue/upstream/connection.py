@@ -22,7 +22,7 @@ from trilogue.errors import (
     UpstreamTimeout,
     UpstreamTruncated,
 )
-from trilogue.headers import header_name
+from trilogue.headers import header_name, named_by_connection
 from trilogue.upstream.exchange import HttpExchange
 from trilogue.upstream.failures import tls_failure
 from trilogue.upstream.interface import BodySource, UpstreamTimeouts
@@ -202,6 +202,10 @@ class Connection(asyncio.Protocol):
             return
         status = self._parser.get_status_code()
         if status >= 200:
+            for name, value in exchange.headers:
+                if name == "connection" and (hop := named_by_connection(value)):
+                    # What it names is for us alone. Framing has been read by then.
+                    exchange.headers = [header for header in exchange.headers if header[0] not in hop]
             exchange.status = status
             exchange.wake()
         else:

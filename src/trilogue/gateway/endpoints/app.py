@@ -176,6 +176,8 @@ class Gateway:
                 raise
         finally:
             del running[context]
+            if context.turn is not None:
+                context.turn.release()
             record.status = responder.status or CLIENT_CLOSED
             record.ended_at = time.monotonic()
             if record.losses and not record.loss_codes:

@@ -21,6 +21,7 @@ from trilogue.gateway.request.failures import MAX_ERROR_BYTES, error_body, respo
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.limits import check_allowed
 from trilogue.gateway.request.outbound import own_body
+from trilogue.gateway.request.ownership import check_body
 from trilogue.gateway.response.headers import JSON_HEADERS, loss_header
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
@@ -58,11 +59,12 @@ async def handle(context: RequestContext) -> None:
         asked = read_asked(body, context.entry.services.only_model, strict=context.strict, head=context.entry.head)
     context.record.model = asked.model
     targets: Sequence[Upstream] = await targets_of(context, asked.model)
+    await check_body(context, asked.body, targets)
     if context.entry.judged:
         judged = await judge_count(context, asked, targets)
         call, targets = judged.call, judged.targets
         asked = replace(asked, body=call.body, model=call.model, losses=call.losses)
-    body, target = asked.body, check_allowed(context, asked.model, targets)[0]
+    body, target = asked.body, check_allowed(context, asked.model, targets, asked.body)[0]
     provider = context.entry.services.providers[target.provider]
     record = context.record
     record.provider = provider.name

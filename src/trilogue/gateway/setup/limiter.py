@@ -42,6 +42,7 @@ from trilogue.limits import (
     LimitsFull,
     LimitStanding,
     LimitTable,
+    RateLimits,
     Refused,
     Remaining,
     Subject,
@@ -116,12 +117,23 @@ class Limiter:
             )
         if options.models and not any(re.fullmatch(glob_pattern(one), model) for one in options.models):
             raise NotAllowed(f"the client key {key.name} may not use the model {model}", code="model_not_allowed")
-        allowed = [target for target in targets if not options.providers or target.provider in options.providers]
+        return self.check_providers(key, f"the model {model}", targets)
+
+    def check_providers(self, key: ClientKey, what: str, targets: Sequence[Upstream]) -> Sequence[Upstream]:
+        """Return the targets that a key may use, whatever the model. Raises NotAllowed if there is none."""
+        providers = key.options.providers
+        allowed = [target for target in targets if not providers or target.provider in providers]
         if not allowed:
-            raise NotAllowed(
-                f"the client key {key.name} may not use the providers of the model {model}", code="model_not_allowed"
-            )
+            raise NotAllowed(f"the client key {key.name} may not use the providers of {what}", code="model_not_allowed")
         return allowed
+
+    def needs_bound(self, key: ClientKey) -> bool:
+        """Return whether requests with a key may only be sent if it is known what they take at most."""
+        subjects = self._subjects(key, None)
+        return any(
+            (one.budget.is_set and one.budget.unknown_prices == "refuse") or _limits_tokens(one.limits)
+            for one in subjects
+        )
 
     async def begin(self, key: ClientKey, asked: Asked, estimate: Estimate) -> Reservation | None:
         """Count a request, and return what `settle` needs; None if nobody counts it. Raises LimitReached.
@@ -310,3 +322,7 @@ class Limiter:
         if self._leases.leasing.away:
             return f": {_REDIS_AWAY}, and this machine has used what it was granted"
         return ": the cluster does not know yet what was spent"
+
+
+def _limits_tokens(limits: RateLimits) -> bool:
+    return any(one is not None for one in (limits.tokens_per_minute, limits.tokens_per_hour, limits.tokens_per_day))

@@ -1,10 +1,11 @@
 """One turn of a conversation that the gateway remembers: what its request refers to, and what is kept of its response.
 
 fields = read_state_fields(body)                        # fields.need_store: there is something to look up or keep
-turn = await begin_turn(store, owner, body, fields)
+turn = begin_turn(store, owner, body, fields)
+await turn.look_up()
 turn.expanded                                           # the request with its whole history, for any upstream
 await turn.keep(response, origin)                       # before the end of the response leaves
-await turn.release()                                    # always, at the end
+turn.release()                                          # always, at the end, also if one of these has failed
 """
 
 from __future__ import annotations
@@ -240,13 +241,28 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         self._stop_renewing()
         self.lease = None
 
-    async def release(self) -> None:
+    async def look_up(self) -> None:
+        """Find what the request refers to. Raises BadRequest or ClientError for unknown ids, and StoreError.
+
+        This may take a conversation: whoever began the turn must release it, whatever becomes of it.
+        """
+        fields = self.fields
+        if fields.has_references:
+            self.own = tuple(await _resolved(self, input_items(fields.input)))
+        elif fields.previous_response_id or fields.conversation_id:
+            self.own = tuple(input_items(fields.input))
+        if fields.previous_response_id:
+            if not _continue_connection(self):
+                await _add_chain(self, fields.previous_response_id)
+        elif fields.conversation_id:
+            await _add_conversation(self, fields.conversation_id)
+
+    def release(self) -> None:
         """Let other requests use the conversation, if this one still has it."""
         self._stop_renewing()
         lease, self.lease = self.lease, None
         if lease is not None:
-            with suppress(StoreError):
-                await self.store.service.write(self.store.store.conversations.unlock, lease)
+            self.store.service.unlock(lease)
 
     def hold(self, lease: ConversationLease) -> None:
         """Keep the conversation for this request until it is released."""
@@ -279,35 +295,23 @@ def final_response(data: bytes) -> bytes:
     raise StoreError("the stream did not end with a response that can be stored")
 
 
-async def begin_turn(
+def begin_turn(
     store: GatewayStore,
     owner: str,
     body: bytes,
     fields: StateFields,
     connection: ConnectionResponses | None = None,
 ) -> StoredTurn:
-    """Look up what a request with these fields refers to.
+    """Return the turn of a request with these fields. `look_up` comes next. Raises BadRequest.
 
-    `connection`: the responses that the client's connection remembers, if it does. Raises BadRequest or ClientError for
-    unknown ids, and StoreError.
+    `connection`: the responses that the client's connection remembers, if it does.
     """
     if fields.background and not fields.stores:
         raise BadRequest("Background mode requires `store` to be true.", path="store")
-    conversation = fields.conversation_id
-    if fields.previous_response_id and conversation:
+    if fields.previous_response_id and fields.conversation_id:
         text = "previous_response_id and conversation cannot be used together"
         raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
-    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
-    if fields.has_references:
-        turn.own = tuple(await _resolved(turn, input_items(fields.input)))
-    elif fields.previous_response_id or conversation:
-        turn.own = tuple(input_items(fields.input))
-    if fields.previous_response_id:
-        if not _continue_connection(turn):
-            await _add_chain(turn, fields.previous_response_id)
-    elif conversation:
-        await _add_conversation(turn, conversation)
-    return turn
+    return StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
 
 
 def begin_connection_turn(

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from trilogue.errors import Unsupported
 from trilogue.model import ChoiceMode, Effort, Protocol, Request, Thinking, ThinkingMode, ToolChoice
 from trilogue.profiles import Profile
+from trilogue.profiles.profile import ALL_EFFORTS
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.effort import (
     BUDGETS,
@@ -165,6 +166,7 @@ def fit_thinking(request: Request, out: EncodingContext, target: Protocol) -> Re
     """Return the request with settings for thinking that the model accepts together with its tools."""
     if out.profile.reasons == "never":
         return _without_thinking(request, out)
+    request = _with_known_effort(request, out)
     if target.traits.thinking == "mode":
         thinking = fit_messages_mode(request, out) if out.native else fit_mode(request, out)
         if thinking is not None and thinking.mode is ThinkingMode.BUDGET and _is_forced_without_thinking(request, out):
@@ -179,6 +181,18 @@ def fit_thinking(request: Request, out: EncodingContext, target: Protocol) -> Re
     if thinking != request.thinking:
         request = replace(request, thinking=thinking)
     return _without_conflict(request, out, target)
+
+
+def _with_known_effort(request: Request, out: EncodingContext) -> Request:
+    """Return the request with the nearest effort in place of one whose name is not known, which is declared.
+
+    In its own protocol an unknown name stays, unless the profile says which levels the model accepts.
+    """
+    thinking = request.thinking
+    if thinking is None or thinking.effort_name is None or (out.native and out.profile.efforts == ALL_EFFORTS):
+        return request
+    out.ledger.add("effort.clamped", request.where("effort"), thinking.effort_name)
+    return replace(request, thinking=replace(thinking, effort_name=None))
 
 
 def _is_forced_without_thinking(request: Request, out: EncodingContext) -> bool:
@@ -227,7 +241,12 @@ def _effort(wanted: Thinking, request: Request, out: EncodingContext) -> Thinkin
     asks_for_thinking = level is not Effort.NONE and (level is not None or wanted.mode in _THINKS)
     # Models that reason only on request need the switch in addition to an effort.
     mode = ThinkingMode.ADAPTIVE if asks_for_thinking and switch and out.profile.reasons == "asked" else None
-    fitted = Thinking(effort=effort, mode=wanted.mode if out.native else mode, visibility=wanted.visibility)
+    fitted = Thinking(
+        effort=effort,
+        effort_name=wanted.effort_name,
+        mode=wanted.mode if out.native else mode,
+        visibility=wanted.visibility,
+    )
     return None if fitted == Thinking() else fitted
 
 

@@ -22,23 +22,60 @@ def _count(value: dict[str, Json], *names: str) -> int | None:
     return next((max(0, found) for name in names if type(found := value.get(name)) is int), None)
 
 
-_METERED = (
-    "/completions",
-    "/embeddings",
-    "/rerank",
-    "/moderations",
-    "/images/generations",
-    "/images/edits",
-    "/images/variations",
-    "/audio/speech",
-    "/audio/transcriptions",
-    "/audio/translations",
+_MODEL = ("model",)
+_JSONL = ("input_file_id", "output_file_id", "error_file_id", "training_file", "validation_file")
+
+MODEL_FIELDS = (
+    "models",
+    "fallbacks",
+    "context_window_fallbacks",
+    "content_policy_fallbacks",
+    "preset",
+    "tools[].model",
+    "plugins[].model",
+    "plugins[].models",
+    "plugins[].allowed_models",
 )
-_OBJECTS = ("/files", "/uploads", "/batches", "/fine_tuning/jobs", "/vector_stores", "/containers", "/videos", "/evals")
+"""More models in a request: fallbacks of OpenRouter and LiteLLM, a preset of OpenRouter, and models of hosted tools."""
+
+OBJECT_FIELDS = frozenset(
+    {
+        *_JSONL,
+        "file_id",
+        "file_ids",
+        "vector_store_id",
+        "vector_store_ids",
+        "container",
+        "container_id",
+        "batch_id",
+        "video",
+        "video_id",
+        "skill_id",
+        "eval_id",
+        "upload_id",
+    }
+)
 
 OTHERS = (
-    *(OtherEndpoint(path=path, usage=decode_usage) for path in _METERED),
-    *(OtherEndpoint(path=path, objects=True) for path in _OBJECTS),
+    OtherEndpoint(path="/completions", usage=decode_usage, models=_MODEL),
+    OtherEndpoint(path="/embeddings", usage=decode_usage, models=_MODEL, texts=("input",)),
+    OtherEndpoint(path="/rerank", usage=decode_usage, models=_MODEL, texts=("query", "documents")),
+    OtherEndpoint(path="/moderations", usage=decode_usage, models=_MODEL, texts=("input",)),
+    OtherEndpoint(path="/images/generations", usage=decode_usage, models=_MODEL),
+    OtherEndpoint(path="/images/edits", usage=decode_usage, models=_MODEL),
+    OtherEndpoint(path="/images/variations", usage=decode_usage, models=_MODEL),
+    OtherEndpoint(path="/audio/speech", usage=decode_usage, models=_MODEL),
+    OtherEndpoint(path="/audio/transcriptions", usage=decode_usage, models=_MODEL),
+    OtherEndpoint(path="/audio/translations", usage=decode_usage, models=_MODEL),
+    # What a batch, a training or an evaluation runs is in files, or in objects that were made before.
+    OtherEndpoint(path="/files", objects=True),
+    OtherEndpoint(path="/uploads", objects=True, makes=("file.id",)),
+    OtherEndpoint(path="/batches", objects=True, makes=_JSONL[1:3]),
+    OtherEndpoint(path="/fine_tuning/jobs", objects=True, makes=("result_files[]",)),
+    OtherEndpoint(path="/vector_stores", objects=True),
+    OtherEndpoint(path="/containers", objects=True),
+    OtherEndpoint(path="/videos", objects=True, models=_MODEL),
+    OtherEndpoint(path="/evals", objects=True, everyones=("stored_completions", "responses", "logs")),
 )
 """Left out on purpose: `/realtime`, whose tokens let clients call the vendor directly, and `/organization`, which
 manages the account."""
