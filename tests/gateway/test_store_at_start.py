@@ -88,7 +88,9 @@ def test_a_server_that_is_away(tmp_path: Path, up: ScriptedUpstream) -> None:
         assert gateway.http.post("/v1/responses", json=body).status_code == 200
         log = gateway.log_file.read_text()
     warnings = [json.loads(line) for line in log.splitlines() if '"warning"' in line]
-    assert {line["reason"] for line in warnings} == {"cannot connect to postgresql://127.0.0.1/db: the server does not respond"}
+    assert {line["reason"] for line in warnings} == {
+        "cannot connect to postgresql://127.0.0.1/db: the server does not respond"
+    }
     assert len({line["event"] for line in warnings}) == len(warnings)
     assert PASSWORD not in log
 

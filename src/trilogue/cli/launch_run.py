@@ -63,7 +63,7 @@ async def run_with_gateway(
     own: OwnGateway, client: LaunchClient, models: Mapping[str, str], arguments: tuple[str, ...]
 ) -> int:
     """Run a client with a gateway for it alone. Return its exit code. Raises NotStarted if there is no such model."""
-    with _opened_log(own.log) as log:
+    with opened_log(own.log) as log:
         configure_logging(Log(level=own.config.server.log.level, format="json"), log)
         key, sock = launch_key(own.sealer), listen(HOST, 0)
         summary = Summary()
@@ -187,7 +187,7 @@ def _restored_terminal() -> Iterator[None]:
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
 
 
-def _opened_log(path: Path) -> TextIO:
+def opened_log(path: Path) -> TextIO:
     """Open the file for the log, or one that keeps nothing if it cannot be written: the client is what counts.
 
     It is continued, so that a launch that is refused leaves the log of the one before. A large one is put aside.
