@@ -34,7 +34,7 @@ providers:
 policies: {words: {use: redact, kinds: [email]}}
 pool: {retry_budget: {floor: 1000}, persist: false}
 """
-MAKING = {
+MAKING: dict[str, dict[str, Any]] = {
     "/files": {},
     "/uploads": {"filename": "a", "purpose": "batch", "bytes": 3, "mime_type": "text/plain"},
     "/batches": {"input_file_id": "file-1", "endpoint": "/v1/chat/completions"},
@@ -84,7 +84,7 @@ def refused(answer: httpx2.Response, up: ScriptedUpstream, code: str = "model_no
     error = answer.json()["error"]
     assert (answer.status_code, up.requests) == (status, []), answer.text
     # Errors of Messages have no code.
-    return error.get("code", code) == code
+    return bool(error.get("code", code) == code)
 
 
 @pytest.mark.parametrize("path", list(MAKING))

@@ -328,11 +328,11 @@ def test_nothing_passes_if_owners_cannot_be_read(up: ScriptedUpstream, tmp_path:
             database.execute("DROP TABLE trl_object")
             database.commit()
         up.requests.clear()
-        assert ask(gateway, "alice", "GET", "/files/file-1").status_code == 500
+        assert ask(gateway, "alice", "GET", "/files/file-1").status_code == 503
         up.say(page("file-1"))
-        assert ask(gateway, "alice", "GET", "/files").status_code == 500
+        assert ask(gateway, "alice", "GET", "/files").status_code == 503
         body = {"model": "responses/text", "input": [{"role": "user", "content": [{"file_id": "file-1"}]}]}
-        assert ask(gateway, "alice", "POST", "/responses", body).status_code == 500
+        assert ask(gateway, "alice", "POST", "/responses", body).status_code == 503
         assert [request.target for request in up.requests] == ["/v1/files"]
 
 

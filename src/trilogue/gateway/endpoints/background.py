@@ -72,6 +72,8 @@ async def handle(context: RequestContext) -> None:
     if passes and not (context.entry.judged and chosen_policies(context, call.model, targets).policies):
         await generate.run(context, call, targets)
         return
+    if turn.foreign is not None:
+        raise turn.foreign
     await _start(context, call, turn, targets)
 
 
