@@ -24,8 +24,9 @@ from trilogue.gateway.endpoints.owned import refreshed
 from trilogue.gateway.observe.record import BACKGROUND, RequestRecord
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.cancellation import Cancellation
-from trilogue.gateway.request.context import RequestContext, take_turn, targets_of, watching
+from trilogue.gateway.request.context import RequestContext, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.setup.response_store import GatewayStore
 from trilogue.gateway.stored.fields import without_background
 from trilogue.gateway.stored.jobs import CANCELLED, FAILED, BackgroundJob, died_event
@@ -68,17 +69,19 @@ async def handle(context: RequestContext) -> None:
     if passes and not (context.entry.judged and chosen_policies(context, call.model, targets).policies):
         await generate.run(context, call, targets)
         return
+    if turn.foreign is not None:
+        raise turn.foreign
     await _start(context, call, turn, targets)
 
 
-async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> StoredTurn:
+async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> StoredTurn | None:
     """Return the turn again once the response that it continues is complete. Raises BadRequest if it is not."""
     previous = turn.previous
     if previous is not None and previous.origin is not None:
         with watching(context):
             current = await refreshed(context, turn.store, previous)
         if current.status in ENDED:
-            return await take_turn(context, turn.store, call.body, turn.fields, turn.connection)
+            return await stored_turn(context, call.body, turn.fields)
     text = f"Previous response with id '{previous.id if previous else ''}' is still in progress."
     raise BadRequest(text, path="previous_response_id", code="previous_response_in_progress")
 

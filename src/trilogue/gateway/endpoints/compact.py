@@ -16,9 +16,10 @@ from trilogue.errors import StrictLoss, Unsupported
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.request.call import Call, read_asked
-from trilogue.gateway.request.context import RequestContext, read_large, take_turn, targets_of, watching
+from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
 from trilogue.gateway.request.ownership import check_body
+from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.summarized import SummarizedResponse
 from trilogue.gateway.setup.services import Services
@@ -52,8 +53,7 @@ async def handle(context: RequestContext) -> None:
     call = replace(new_call(context, asked, context.strict), stream=False)
     fields = read_state_fields(call.body)
     fields.store = False  # the API keeps nothing of a compaction
-    if services.store is not None and fields.need_store:
-        call.turn = await take_turn(context, services.store, call.body, fields)
+    call.turn = await stored_turn(context, call.body, fields)
     routed: Sequence[Upstream] = await targets_of(context, call.model)
     await check_body(context, call.body, routed)
     if context.entry.judged:

@@ -20,12 +20,14 @@ from trilogue.gateway.request.context import RequestContext, read_large, targets
 from trilogue.gateway.request.failures import MAX_ERROR_BYTES, error_body, response_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.limits import check_allowed
-from trilogue.gateway.request.outbound import own_body
+from trilogue.gateway.request.outbound import own_body, refuse_state
 from trilogue.gateway.request.ownership import check_body
+from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.headers import JSON_HEADERS, loss_header
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.stored.compaction import opened
+from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import FailureKind, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
@@ -60,6 +62,10 @@ async def handle(context: RequestContext) -> None:
     context.record.model = asked.model
     targets: Sequence[Upstream] = await targets_of(context, asked.model)
     await check_body(context, asked.body, targets)
+    turn = await stored_turn(context, asked.body, locks=False) if context.entry.continues else None
+    if context.entry.judged and turn is not None and turn.foreign is None:
+        # What came before is sent too.
+        asked, turn = replace(asked, body=turn.expanded), None
     if context.entry.judged:
         judged = await judge_count(context, asked, targets)
         call, targets = judged.call, judged.targets
@@ -70,6 +76,7 @@ async def handle(context: RequestContext) -> None:
     record.provider = provider.name
     protocol = context.entry.client if context.entry.client in provider.protocols else provider.protocol
     record.upstream, record.upstream_model = protocol.short, target.model
+    body = _with_history(context, body, turn, provider, target)
     counted = None
     with watching(context):
         if CODECS[protocol].endpoint.counting is not None and not provider.is_demo:
@@ -77,6 +84,24 @@ async def handle(context: RequestContext) -> None:
         if counted is None:
             counted = await in_thread(_estimated, context, body) if large else _estimated(context, body)
     await _reply(context, replace(counted, losses=[*asked.losses, *counted.losses]))
+
+
+def _with_history(
+    context: RequestContext, body: bytes, turn: StoredTurn | None, provider: UpstreamProvider, target: Upstream
+) -> bytes:
+    """Return a request with what it refers to, unless its upstream knows that. Raises ClientError for unknown ids."""
+    client = context.entry.client
+    if not context.entry.continues:
+        return body
+    speaks = client in provider.protocols and not provider.is_demo
+    keeps_state = speaks and provider.profile(target.model, client).keeps_state
+    # Any of several accounts may be asked, and only one of them knows the earlier response.
+    account = next(iter(provider.accounts)) if len(provider.accounts) == 1 else ""
+    if turn is not None and turn.is_complete_with(provider.name, account, keeps_state):
+        body = turn.expanded_for(provider.name, account)[0]
+    if not keeps_state:
+        refuse_state(body, client)
+    return body
 
 
 class _Asked(NamedTuple):

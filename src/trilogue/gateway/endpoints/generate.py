@@ -15,15 +15,14 @@ from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.request.call import Call, read_asked
 from trilogue.gateway.request.cancellation import CancelReason
-from trilogue.gateway.request.context import RequestContext, read_large, take_turn, targets_of, watching
+from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.ownership import check_body
+from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.stored.compaction import TRIGGER_MARK, asks_for_compaction
-from trilogue.gateway.stored.fields import read_state_fields
 from trilogue.gateway.stored.reasoning import ReasoningMemory
-from trilogue.gateway.stored.turn import StoredTurn, begin_connection_turn
 from trilogue.keys import ManagedKey
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
@@ -79,21 +78,8 @@ async def read_call(context: RequestContext) -> Call:
         asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
     call = new_call(context, asked, strict)
     if context.entry.continues:
-        call.turn = await _turn(context, call.body)
+        call.turn = await stored_turn(context, call.body)
     return call
-
-
-async def _turn(context: RequestContext, body: bytes) -> StoredTurn | None:
-    """Return what a request refers to and what is to be kept of its response; None if there is neither."""
-    services, connection = context.entry.services, context.entry.connection
-    if services.store is None and connection is None:
-        return None
-    fields = read_state_fields(body)
-    if services.store is not None and (fields.need_store or connection is not None):
-        return await take_turn(context, services.store, body, fields, connection)
-    if services.store is None and connection is not None:
-        return begin_connection_turn(services.stores.volatile, context.owner, body, fields, connection)
-    return None
 
 
 async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] = ()) -> None:

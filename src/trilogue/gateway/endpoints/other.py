@@ -81,11 +81,11 @@ async def handle(route: OtherRoute, context: RequestContext) -> None:
     targets: Sequence[Upstream] = await find_targets(context, call)
     if context.entry.judged:
         call = await judge_other(context, call, targets)
-    await check_objects_of(context, call, targets)
     key, reservation = context.entry.key, None
     if key is not None and (key.restricted or services.limiter.applies_to_all):
         targets, reservation = await count_other(context, call, targets)
     try:
+        await check_objects_of(context, call, targets)
         await _respond(context, call, targets)
     finally:
         if reservation is not None:

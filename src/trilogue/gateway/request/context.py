@@ -16,10 +16,7 @@ from trilogue.gateway.request.call import ReadBody, read_asked
 from trilogue.gateway.request.cancellation import Cancellation, CancelReason
 from trilogue.gateway.request.failures import error_reply, raw_headers
 from trilogue.gateway.request.large_bodies import in_thread
-from trilogue.gateway.setup.response_store import GatewayStore
-from trilogue.gateway.stored.connection import ConnectionResponses
-from trilogue.gateway.stored.fields import StateFields
-from trilogue.gateway.stored.turn import StoredTurn, begin_turn
+from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import dump
 from trilogue.model import Failure, Json, Severity
 from trilogue.routing import NoRoute, Upstream
@@ -106,23 +103,6 @@ def watching(context: RequestContext) -> Iterator[None]:
         raise ClientGone from None
     finally:
         request.on_gone = _do_nothing
-
-
-async def take_turn(
-    context: RequestContext,
-    store: GatewayStore,
-    body: bytes,
-    fields: StateFields,
-    connection: ConnectionResponses | None = None,
-) -> StoredTurn:
-    """Return what a request refers to, as `StoredTurn.look_up` finds it. Raises ClientGone as well.
-
-    Its conversation belongs to the request until the boundary of the request gives it back.
-    """
-    turn = context.turn = begin_turn(store, context.owner, body, fields, connection)
-    with watching(context):
-        await turn.look_up()
-    return turn
 
 
 def cancelled_error(context: RequestContext) -> UpstreamError:

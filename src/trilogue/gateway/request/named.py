@@ -13,10 +13,9 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from trilogue.errors import BadRequest
+from trilogue.gateway.stored.fields import ESCAPED
 from trilogue.jsontext.pairs import Pairs, at_path, read_pairs
 
-_ESCAPED = rb"\\u00(?:5[fF]|6|7)"
-"""a letter or an underscore that is written as an escape, so that a field's name may not look like itself"""
 _ECHOED = frozenset({"annotations", "citations", "metadata"})
 """fields of a model's output, which a client only sends back, and notes of the client"""
 _ECHOED_TYPES = re.compile(r"\w+_call|\w*tool_use|\w+_tool_result")
@@ -113,4 +112,18 @@ def _marks(fields: Collection[str]) -> re.Pattern[bytes]:
     # Of `tools[].models`, the last step is rarer than the first. Every body has a `model`.
     names = {field.rpartition(".")[2].removesuffix("[]") for field in fields} - {"model"}
     alternatives = "|".join(re.escape(name) for name in sorted(names))
-    return re.compile(rb'"(?:%b)"|%b' % (alternatives.encode(), _ESCAPED))
+    return re.compile(rb'"(?:%b)"|%b' % (alternatives.encode(), ESCAPED.pattern))
+
+
+def has_doubles(body: bytes) -> bool:
+    """Return whether any object in a body has a field twice. Servers differ in which one they read."""
+    waiting: list[object] = [read_pairs(body)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, Pairs):
+            if len({name for name, _ in node}) < len(node):
+                return True
+            waiting += [value for _, value in node]
+    return False

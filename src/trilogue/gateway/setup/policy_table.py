@@ -73,7 +73,8 @@ class PolicyTable:
 
     def _choose(self, own: Sequence[str], model: str, client: Protocol, targets: Sequence[Upstream]) -> ChosenPolicies:
         try:
-            number = self._router.resolve(model, client).route
+            # What passes through may name no model.
+            number = self._router.resolve(model, client).route if model else None
         except NoRoute:
             number = None
         route = None if number is None else self._routes[number]
