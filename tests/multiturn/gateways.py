@@ -71,16 +71,8 @@ def settings(
     lines.append('  demo: {protocol: openai_responses, base_url: "demo:"}')
     kept = [f"state: {state}"] if state else []
     keys = "keys: [{name: one, key: env:TRILOGUE_KEY}, {name: other, key: env:OTHER_KEY}]"
-    return "\n".join(
-        [
-            f"server: {{workers: {workers}, drain_seconds: 2{', ' + server if server else ''}}}",
-            keys,
-            *kept,
-            "providers:",
-            *lines,
-            more,
-        ]
-    )
+    first = f"server: {{workers: {workers}, drain_seconds: 2{', ' + server if server else ''}}}"
+    return "\n".join([first, keys, *kept, "providers:", *lines, more])
 
 
 EVERY_UPSTREAM = pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: protocol.short)

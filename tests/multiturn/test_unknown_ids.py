@@ -133,15 +133,14 @@ def test_a_single_key_gets_the_upstreams_own_answer(alone: Gateway, up: StrictUp
         client.responses.create(model=model, input="say x", previous_response_id="resp_nobody")
     assert refused.value.code == "previous_response_not_found"
     assert up.refusals == ["Previous response with id 'resp_nobody' not found."]
-    forgotten = alone.folder
-    assert forgotten.exists()
     assert client.responses.retrieve(outside).output_text == "outside"
 
 
 def test_what_a_gateway_has_lost_goes_on_at_the_upstream(tmp_path: Path, up: StrictUpstream) -> None:
     """A new store does not know the response, but its account does; and it knows the chain after that, too."""
     model = MODELS[Protocol.RESPONSES]
-    with gateway(tmp_path / "first", up, ALONE) as first:
+    (tmp_path / "second").mkdir()
+    with gateway(tmp_path, up, ALONE) as first:
         made = first.client.responses.create(model=model, input="say before").id
     with gateway(tmp_path / "second", up, ALONE) as second:
         client: Any = second.client
