@@ -38,6 +38,7 @@ LAYERS = {
     "limits": 3.6,
     "keys": 3.8,
     "deadlines": 4,
+    "portions": 4,
     "pool": 4,
     "routing": 4,
     "prices": 4,
@@ -93,7 +94,7 @@ ROOMS = {
         "registry",
         "linter",
     ),
-    "pool": ("settings", "changes", "choice", "health", "decision retry_budget", "pool", "plan", "pools"),
+    "pool": ("settings", "changes", "choice", "health", "decision retry_budget", "pool", "words", "plan", "pools"),
     "state": (
         "store",
         "file memory database shared_table",

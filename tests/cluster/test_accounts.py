@@ -15,6 +15,8 @@ from trilogue.cluster import RedisServer, messages
 from trilogue.pool import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.state import steady_time
 
+pytestmark = pytest.mark.slow
+
 MINUTE = 60.0
 
 
@@ -23,6 +25,7 @@ def server(redis_server: Server) -> RedisServer:
     return RedisServer(redis_server.url, new_prefix())
 
 
+@pytest.mark.smoke
 def test_every_change_is_known_on_the_other_machine(server: RedisServer, tmp_path: Path) -> None:
     with connected(Node(tmp_path / "a", server), Node(tmp_path / "b", server)) as (a, b):
         now = round(a.clock())

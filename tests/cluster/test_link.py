@@ -90,6 +90,7 @@ def _tick_forever(folder: Path, url: str, prefix: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_said_once_and_found_again(
     own_server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ BROKEN = {
     "unknown key at the top": ("sever: {}\n", ['unknown key "sever" (did you mean "server"?) (line 1)']),
     "unknown key further down": (
         "server: {}\nlog: no\nproviders:\n  chat:\n    protocol: openai_responses\n    colour: red\n",
-        ['unknown key "log" (line 2)', 'providers.chat: unknown key "colour" (line 6)'],
+        ['unknown key "log" (did you mean "server.log"?) (line 2)', 'providers.chat: unknown key "colour" (line 6)'],
     ),
     "unknown key below": (
         "providers:\n  chat: {protocl: openai_responses}\n",

@@ -139,6 +139,23 @@ def test_own_address_as_an_upstream(folder: Path) -> None:
     assert result.stdout.startswith("providers.me.base_url: http://localhost:4000/v1 is the address of this gateway")
 
 
+def test_queries_of_addresses_are_masked(folder: Path) -> None:
+    """Some servers take their key there, under any name; only what is known to be harmless is shown."""
+    (folder / "trilogue.yaml").write_text(
+        "providers: {up: {protocol: chat, base_url: 'https://up.example/v1?api-version=2026-01&sig=canary'}}\n"
+        "tracing: {endpoint: 'https://traces.example/?auth=canary'}\n"
+    )
+    result = run()
+    assert "openai_chat_completions at https://up.example/v1?api-version=2026-01&sig=***" in result.output
+    assert "canary" not in result.output
+    (folder / "trilogue.yaml").write_text(
+        "providers: {me: {protocol: chat, base_url: 'http://localhost:4000/v1?sig=canary'}}\n"
+    )
+    result = run()
+    assert "http://localhost:4000/v1 is the address of this gateway" in result.stdout
+    assert "canary" not in result.output
+
+
 def test_exposed_without_keys(folder: Path) -> None:
     """The server would refuse to start, so this is a problem."""
     (folder / "open.yaml").write_text("server: {host: 0.0.0.0}\n")

@@ -67,6 +67,29 @@ class Started:
         return [int(pid) for pid in found]
 
 
+def each_worker(gateway: Started) -> Iterator[int]:
+    """Yield each worker while the others are stopped, so that it is the one that responds."""
+    workers = gateway.children()
+    for worker in workers:
+        others = [one for one in workers if one != worker]
+        try:
+            for one in others:
+                os.kill(one, signal.SIGSTOP)
+                until(lambda one=one: process_state(one) == "T")
+            yield worker
+        finally:
+            for one in others:
+                os.kill(one, signal.SIGCONT)
+
+
+def process_state(pid: int) -> str:
+    """Return the state of a process: R (running), S (sleeping), T (stopped), Z (zombie) …, or "" if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except OSError:
+        return ""
+
+
 Patch = Mapping[str, float] | str
 """Constants of modules, {"guard.HEAD_SECONDS": 0.5}, or code: what is changed before the gateway starts."""
 

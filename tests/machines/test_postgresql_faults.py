@@ -17,6 +17,8 @@ from tests.gateway.test_store_at_start import refused
 from tests.machines.engines import PASSWORD, BadLink, NetworkServer, Standby, bad_link, name_in, tls_link
 from tests.machines.nodes import Cluster, cluster
 
+pytestmark = pytest.mark.slow
+
 DEMO = """\
 keys: [{key: env:TRILOGUE_KEY, name: one}]
 providers: {demo: {protocol: openai_responses, base_url: "demo:"}}
@@ -153,7 +155,6 @@ def test_a_short_fault(faulty: tuple[Faulty, Clients], fault: Fault) -> None:
     assert "Traceback" not in running.running.logs
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_ten_seconds(faulty: tuple[Faulty, Clients], fault: Fault) -> None:
     running, clients = faulty
@@ -174,7 +175,6 @@ def test_a_slow_server_delays_nobody_else(faulty: tuple[Faulty, Clients]) -> Non
         running.link.delay = 0.0
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fault", ["away", "paused"])
 def test_requests_that_need_it_are_told(faulty: tuple[Faulty, Clients], fault: str) -> None:
     """A clear error in the client's protocol, after some seconds, without a word about the database."""
@@ -195,7 +195,6 @@ def test_requests_that_need_it_are_told(faulty: tuple[Faulty, Clients], fault: s
     until(clients.works, BACK_SECONDS)
 
 
-@pytest.mark.long
 def test_a_standby_takes_over(tmp_path: Path) -> None:
     """The gateways know both servers, find the one that can be written to, and lose nothing. Nobody restarts them."""
     with ExitStack() as stack:
@@ -219,7 +218,6 @@ def test_a_standby_takes_over(tmp_path: Path) -> None:
             assert clients.ask(1 - number, store=True, previous=before[number]).status_code == 200
 
 
-@pytest.mark.long
 def test_tls_and_a_password(tmp_path: Path) -> None:
     """With `verify-full`. The password is in no log, in no file and in no error."""
     server = NetworkServer(password=True)

@@ -14,6 +14,8 @@ from tests.machines.nodes import Node, cluster, shared
 from tests.machines.settling import live_files, settled
 from tests.state.responses.postgres import Server
 
+pytestmark = pytest.mark.slow
+
 SETTLE_SECONDS = 30.0
 FEW = 10
 
@@ -59,7 +61,6 @@ def test_a_rolling_restart_loses_no_request(tmp_path: Path, postgres: Server, re
     asyncio.run(main())
 
 
-@pytest.mark.long
 def test_killed_gateways_lose_nothing_that_was_acknowledged(
     tmp_path: Path, postgres: Server, redis_server: RedisServer
 ) -> None:

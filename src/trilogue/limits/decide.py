@@ -214,10 +214,12 @@ def _budget_refusal(
 ) -> Refused | None:
     counter, leasing = leased
     name = PERIODS[counter.which - FIRST_BUDGET].name
+    settings = subject.budget
+    is_counted = estimate.cost is not None or settings.unknown_prices == "refuse"
+    if not estimate.bounded and estimate.cost != 0 and is_counted and settings.unbounded == "refuse":
+        return Refused(subject, name, "unbounded", None)
     if estimate.cost is None:
         return Refused(subject, name, "price", None) if subject.budget.unknown_prices == "refuse" else None
-    if not estimate.bounded and estimate.cost and subject.budget.unbounded == "refuse":
-        return Refused(subject, name, "unbounded", None)
     wanted, limit = counter.used + estimate.cost, counter.limit
     if leasing is None:
         fits = wanted <= limit

@@ -181,6 +181,13 @@ class Audio(Block, frozen=True, kw_only=True):
     format: str | None = None
     id: str | None = None
     transcript: str | None = None
+    repeats_text: bool = False
+    """whether the transcript has only words that the text of the response has as well"""
+
+    @property
+    def only_words(self) -> str:
+        """The words that are lost with the audio: its transcript, unless the text of the response has them."""
+        return "" if self.repeats_text else self.transcript or ""
 
 
 class Reasoning(Block, frozen=True, kw_only=True):

@@ -66,6 +66,10 @@ def interest_of(policy: Policy, block: Block) -> Interest:
     return "whole" if wanted else None
 
 
+def _sees_whole_blocks(policy: Policy) -> bool:
+    return policy.calls or policy.others or "whole" in (policy.text, policy.reasoning)
+
+
 def sees_responses(policy: Policy) -> bool:
     """Return whether a policy looks at responses, or wants to know how they end."""
     looks = policy.text or policy.reasoning or policy.calls or policy.others
@@ -107,6 +111,8 @@ class Hooks:
         """returns what takes the place of the signature of reasoning that was changed"""
         self.call_ids: set[str] = set()
         """the ids of the calls that have gone on"""
+        # Only hooks that see complete blocks can look at the blocks before them.
+        self.collects = any([_sees_whole_blocks(policy) for policy in policies])
 
     def judge_request(self, request: Request) -> Steps[Request | StopWith]:
         """Return the request as it may go out, or the words to respond with instead."""
@@ -122,19 +128,6 @@ class Hooks:
                 self.context.request = request = verdict.to
         return request
 
-    def judge_block(self, block: Block, number: int) -> Steps[Judged]:
-        """Return what goes on in place of a complete block, after all policies in order."""
-        blocks = [block]
-        for policy in self.policies:
-            following: list[Block] = []
-            for item in blocks:
-                judged = yield from self._one_policy(policy, item, number)
-                if judged.stop:
-                    return judged
-                following += judged.blocks
-            blocks = following
-        return Judged(tuple(blocks))
-
     def end(self, outcome: Outcome) -> Steps[None]:
         """Call `on_end` of every policy that has one. A failure is recorded and changes nothing."""
         for policy in self.policies:
@@ -145,7 +138,8 @@ class Hooks:
             if isinstance(result, Trouble):
                 self.records.add(policy, "error", result.what, Site("end"), since=started)
 
-    def _one_policy(self, policy: Policy, block: Block, number: int) -> Steps[Judged]:
+    def one_policy(self, policy: Policy, block: Block, number: int) -> Steps[Judged]:
+        """Return what goes on in place of a complete block after one policy."""
         interest = interest_of(policy, block)
         if interest is None:
             return Judged((block,))
@@ -189,7 +183,7 @@ class Hooks:
             self.ledger.add("policy.annotations", old.path)
         return new
 
-    def flow(self, block: Block, number: int, policies: Sequence[Policy]) -> ScanChain:
+    def scans(self, block: Block, number: int, policies: Sequence[Policy]) -> list[PolicyScan]:
         """Return the scans of these policies over a block. A policy whose `scan` fails ends as `on_error` says."""
         scans = []
         site = Site("flow", number, type(block).__name__)
@@ -197,19 +191,20 @@ class Hooks:
             started = self.records.clock()
             scan = guarded(partial(policy.scan, block, self.context))
             if isinstance(scan, Scan):
-                scans.append(PolicyScan(policy, scan, self.context, self.records, site))
+                scans.append(PolicyScan(policy, scan, self.context, self.records))
             elif scan is not None:
                 trouble = scan if isinstance(scan, Trouble) else Trouble("returned a scan that is none")
                 if isinstance(self.records.failed(policy, trouble, site, since=started), StopWith):
-                    scans.append(PolicyScan(_AlwaysStops(policy), EVERYTHING, self.context, self.records, site))
-        return ScanChain(scans)
+                    scans.append(PolicyScan(_AlwaysStops(policy), EVERYTHING, self.context, self.records))
+        return scans
 
     def _scanned(self, policy: Policy, block: Block, number: int) -> Judged:
-        """Return a complete block as a policy that works on flowing text changes it."""
-        flow = self.flow(block, number, [policy])
-        changed = flow.whole(block)
-        flow.end()
-        return Judged((), flow.stopped) if flow.stopped else Judged((self.settled(block, changed),))
+        """Return a complete block that another policy made, as one that works on flowing text changes it."""
+        chain = ScanChain()
+        chain.begin(self.scans(block, number, [policy]), Site("flow", number, type(block).__name__))
+        changed = chain.whole(block)
+        chain.end()
+        return Judged((), chain.stopped) if chain.stopped else Judged((self.settled(block, changed),))
 
     def _verdict(
         self, policy: Policy, site: Site, call: Callable[[], object], block: Block | None = None

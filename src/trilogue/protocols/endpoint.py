@@ -112,6 +112,17 @@ class OtherEndpoint(Struct, frozen=True, kw_only=True):
     """reads the object `usage` of a response; None if there is no such object"""
     links: tuple[str, ...] = ()
     """fields of a response with a URL of the same API that the client is meant to ask next"""
+    models: tuple[str, ...] = ()
+    """where a request that makes something names its models: paths of fields. Empty: the request does not tell which
+    models will run"""
+    makes: tuple[str, ...] = ()
+    """where the response to a request about an object names others that the vendor made from it: paths of fields"""
+    cursor: tuple[str, str] = ("after", "last_id")
+    """how to ask for the next page of a list: the name in the query, and the field of a page with its value"""
+    everyones: tuple[str, ...] = ()
+    """values of `type` by which a request asks for what the account keeps for all of its users"""
+    texts: tuple[str, ...] = ()
+    """fields with all of the text that a request sends, if no model writes anything in the response"""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -180,6 +191,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """whether clients may send their requests as messages over a WebSocket on the same path"""
     conversations: str = ""
     """where stored conversations are, for clients that can continue them; empty if the protocol has none"""
+    model_fields: tuple[str, ...] = ()
+    """request fields that name more models, which an upstream may use instead: texts, lists, or objects with `model`"""
+    object_fields: frozenset[str] = frozenset()
+    """request fields, at any depth, with ids of objects that the vendor keeps: texts, lists, or objects with `id`"""
     others: tuple[OtherEndpoint, ...] = ()
     """what vendors offer besides; protocols of the same vendor have the same ones"""
     terminal: bytes = b""

@@ -98,7 +98,7 @@ class Call(Struct, kw_only=True, gc=False):
     def whole(self) -> bytes:
         """The request with the stored history that it refers to, as far as the gateway knows it."""
         turn = self.turn
-        return self.body if turn is None or turn.foreign_conversation else turn.expanded
+        return self.body if turn is None or turn.foreign is not None else turn.expanded
 
 
 class ReadBody(Struct, frozen=True):

@@ -40,7 +40,7 @@ async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Po
     refuse_losses(losses, call.strict)
     asked = call.asked or AskedFor(call.model, call.body)
     changed = replace(call, model=judged.model, asked=asked, losses=(*call.losses, *losses))
-    if call.turn is None or call.turn.foreign_conversation:
+    if call.turn is None or call.turn.foreign is not None:
         changed.body = wire
     else:
         call.turn.changed = wire

@@ -10,7 +10,8 @@ from trilogue.errors import NotAllowed
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
-from trilogue.gateway.request.other import OtherCall
+from trilogue.gateway.request.named import may_name_others, models_of
+from trilogue.gateway.request.other import OtherCall, named_models
 from trilogue.gateway.setup.access import ClientKey
 from trilogue.gateway.setup.limiter import Asked, Reservation
 from trilogue.gateway.setup.services import Services
@@ -36,7 +37,8 @@ async def count_request(
     services, key = context.entry.services, context.entry.key or ClientKey("")
     asked = Asked(call.model, services.route_of(call.model, call.client), bool(context.record.parent))
     allowed = services.limiter.check(key, asked, targets)
-    reservation = await services.limiter.begin(key, asked, await _estimate(context, call, allowed))
+    others = check_fallbacks(context, key, call.body, allowed) if key.restricted else []
+    reservation = await services.limiter.begin(key, asked, await _estimate(context, call, allowed, others))
     _note(context, reservation)
     call.own_limits = _show(context, reservation)
     return allowed, reservation
@@ -45,31 +47,89 @@ async def count_request(
 async def count_other(
     context: RequestContext, call: OtherCall, targets: Sequence[Upstream]
 ) -> tuple[Sequence[Upstream], Reservation | None]:
-    """Do the same for a request that passes through. Raises NotAllowed and LimitReached.
+    """Do the same for a request that passes through. Raises NotAllowed, LimitReached and BadRequest.
 
-    A key for certain models cannot use endpoints that name none: behind a batch, there may be any model.
+    A key for certain models cannot make what does not tell its models: behind a batch, there may be any. What looks at
+    something or deletes it runs no model.
     """
-    services, key = context.entry.services, context.entry.key or ClientKey("")
-    if not call.model and (key.options.models or key.options.routes):
-        raise NotAllowed(
-            f"the client key {key.name} may only use certain models, and this request names none",
-            code="model_not_allowed",
-        )
-    asked = Asked(call.model, services.route_of(call.model, context.entry.client) if call.model else "")
-    allowed = services.limiter.check(key, asked, targets)
+    services, key, route = context.entry.services, context.entry.key or ClientKey(""), call.route
+    runs = context.request.method == "POST"
+    if runs:
+        _check_models(context, key, named_models(context, call), targets)
+        if route.endpoint.paid == "unbounded" and route.endpoint.usage is None and services.limiter.limits_tokens(key):
+            raise NotAllowed(
+                f"the client key {key.name} has a limit on tokens, and what this request takes at most is unknown",
+                code="not_bounded",
+            )
+    model = call.model if route.endpoint.models else ""
+    asked = Asked(model, services.route_of(model, context.entry.client) if model else "")
+    allowed = services.limiter.check_providers(key, model or context.entry.path, targets)
     reservation = await services.limiter.begin(key, asked, await _other_estimate(context, call, allowed))
     _note(context, reservation)
     _show(context, reservation)
     return allowed, reservation
 
 
-def check_allowed(context: RequestContext, model: str, targets: Sequence[Upstream]) -> Sequence[Upstream]:
+def _check_models(context: RequestContext, key: ClientKey, names: Sequence[str], targets: Sequence[Upstream]) -> None:
+    """Raise NotAllowed unless a key may ask for all of these models, and there is one."""
+    services = context.entry.services
+    if not (key.options.models or key.options.routes):
+        return
+    if not names:
+        raise NotAllowed(
+            f"the client key {key.name} may only use certain models, and this request does not name its models",
+            code="model_not_allowed",
+        )
+    for name in names:
+        _check_name(context, key, name, targets, services)
+
+
+def _check_name(
+    context: RequestContext, key: ClientKey, name: str, targets: Sequence[Upstream], services: Services
+) -> None:
+    """Raise NotAllowed unless a key may ask for a model by its own name, or by that with the name of its provider.
+
+    Fallbacks are named as the provider names them.
+    """
+    client = context.entry.client
+    spellings = [name, *(f"{target.provider}/{name}" for target in targets)]
+    refusal: NotAllowed | None = None
+    for one in spellings:
+        try:
+            services.limiter.check(key, Asked(one, services.route_of(one, client)), targets)
+        except NotAllowed as error:
+            refusal = refusal or error
+        else:
+            return
+    if refusal is not None:
+        raise refusal
+
+
+def check_fallbacks(context: RequestContext, key: ClientKey, body: bytes, targets: Sequence[Upstream]) -> list[str]:
+    """Return the models that a request names besides its own, which an upstream may use instead.
+
+    Raises NotAllowed if the key may not ask for one of them, and BadRequest if they are not names.
+    """
+    fields = CODECS[context.entry.client].endpoint.model_fields
+    if not fields or not may_name_others(body, fields):
+        return []
+    names = models_of(body, fields)
+    if names:
+        _check_models(context, key, names, targets)
+    return names
+
+
+def check_allowed(
+    context: RequestContext, model: str, targets: Sequence[Upstream], body: bytes = b""
+) -> Sequence[Upstream]:
     """Return the targets that the key of a request may use. Raises NotAllowed. Nothing is counted."""
     entry = context.entry
     if entry.key is None or not entry.key.restricted:
         return targets
     asked = Asked(model, entry.services.route_of(model, entry.client))
-    return entry.services.limiter.check(entry.key, asked, targets)
+    allowed = entry.services.limiter.check(entry.key, asked, targets)
+    check_fallbacks(context, entry.key, body, allowed)
+    return allowed
 
 
 def _show(context: RequestContext, reservation: Reservation | None) -> bool:
@@ -101,8 +161,14 @@ async def _other_estimate(context: RequestContext, call: OtherCall, targets: Seq
     return _worst(context, targets, facts if paid != "unbounded" else None)
 
 
-async def _estimate(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> Estimate:
-    """Return the most that a request takes: its input by its size, its output by what it asks for."""
+async def _estimate(
+    context: RequestContext, call: Call, targets: Sequence[Upstream], others: Sequence[str]
+) -> Estimate:
+    """Return the most that a request takes: its input by its size, its output by what it asks for.
+
+    `others`: models that the upstream may use instead.
+    """
+    targets = [*targets, *(Upstream(target.provider, name) for target in targets for name in others)]
     more = 0 if call.memory is None else sum(map(len, [kept.encode() for kept in call.memory.found.values()]))
     return _worst(context, targets, await _facts(call.body, call.whole, more), call.client)
 

@@ -82,7 +82,7 @@ class KeyRing:
         self.next_change: float | None = None
         """when the next key stops working by itself"""
         self.is_shared = False
-        """whether several clients have keys"""
+        """whether several clients have or had keys, so that what is stored may belong to another one"""
         self.version = 0
         """grows with every update"""
         self.update((), 0.0)
@@ -103,7 +103,8 @@ class KeyRing:
             found |= {self._peppered(digest): key for digest in one.valid_digests(now)}
         self._keys = found
         self.version += 1
-        self.is_shared = len({key.owner for key in found.values()}) > 1
+        owners = {key.owner for key, _, _ in self._configured} | {f"{one.name}:{one.id}" for one in managed}
+        self.is_shared = len(owners) > 1
         self._required = self._required or bool(managed)
         ends = [*(expires for _, _, expires in self._configured), *(one.next_change(now) for one in managed)]
         self.next_change = min((end for end in ends if end is not None and end > now), default=None)

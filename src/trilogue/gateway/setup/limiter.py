@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import translate as glob_pattern
+from functools import cached_property
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -27,10 +28,12 @@ from trilogue.gateway.setup.access import ClientKey
 from trilogue.gateway.setup.before import Sources, used_before
 from trilogue.gateway.setup.budgets import (
     budget_lines,
+    how_to_price,
     key_subject,
     model_subjects,
     owner_subjects,
     route_subjects,
+    unpriced,
 )
 from trilogue.gateway.setup.leases import LeaseKeeper
 from trilogue.gateway.setup.webhook import Webhook
@@ -42,6 +45,7 @@ from trilogue.limits import (
     LimitsFull,
     LimitStanding,
     LimitTable,
+    RateLimits,
     Refused,
     Remaining,
     Subject,
@@ -54,12 +58,14 @@ from trilogue.limits import (
 )
 from trilogue.limits.slots import COMPLETE, complete
 from trilogue.model import Json
-from trilogue.routing import Upstream
+from trilogue.prices.book import HOUR_SECONDS
+from trilogue.routing import Router, Upstream
 from trilogue.state.store import StoreError, StoreUnavailable
 
 log = structlog.get_logger("trilogue.limits")
 
 UNAVAILABLE = "budgets cannot be checked now"
+_REDIS_AWAY = "the Redis server of the cluster is away"
 NO_SOURCES = Sources()
 RETURN_PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """seconds between questions to the cluster, while other machines return what is needed"""
@@ -96,6 +102,9 @@ class Asked(NamedTuple):
     by_policy: bool = False
 
 
+_ANYTHING = Asked("", "")
+
+
 class LimitState(NamedTuple):
     """What outlives a configuration: the counts, the webhook, and what a cluster has granted; None without one."""
 
@@ -108,6 +117,7 @@ class Limiter:
     """The limits of one configuration. `state`: what outlives it. `before`: what was used before that was counted."""
 
     def __init__(self, config: Config, state: LimitState, cost: Cost, before: Sources = NO_SOURCES) -> None:
+        self._config = config
         self._owners = owner_subjects(config)
         self._models = [(re.compile(glob_pattern(name)), one) for name, one in model_subjects(config).items()]
         self._routes = route_subjects(config)
@@ -129,12 +139,19 @@ class Limiter:
             )
         if options.models and not any(re.fullmatch(glob_pattern(one), model) for one in options.models):
             raise NotAllowed(f"the client key {key.name} may not use the model {model}", code="model_not_allowed")
-        allowed = [target for target in targets if not options.providers or target.provider in options.providers]
+        return self.check_providers(key, f"the model {model}", targets)
+
+    def check_providers(self, key: ClientKey, what: str, targets: Sequence[Upstream]) -> Sequence[Upstream]:
+        """Return the targets that a key may use, whatever the model. Raises NotAllowed if there is none."""
+        providers = key.options.providers
+        allowed = [target for target in targets if not providers or target.provider in providers]
         if not allowed:
-            raise NotAllowed(
-                f"the client key {key.name} may not use the providers of the model {model}", code="model_not_allowed"
-            )
+            raise NotAllowed(f"the client key {key.name} may not use the providers of {what}", code="model_not_allowed")
         return allowed
+
+    def limits_tokens(self, key: ClientKey) -> bool:
+        """Return whether tokens of requests with a key are limited."""
+        return any(_limits_tokens(one.limits) for one in self._subjects(key, _ANYTHING))
 
     async def begin(self, key: ClientKey, asked: Asked, estimate: Estimate) -> Reservation | None:
         """Count a request, and return what `settle` needs; None if nobody counts it. Raises LimitReached.
@@ -150,7 +167,7 @@ class Limiter:
             self._without_table(subjects, error)
             return None
         if isinstance(result, Refused):
-            raise _refusal(result, estimate)
+            raise self._refusal(result, asked, estimate)
         return Reservation(subjects, estimate, result, began)
 
     async def extend(self, reservation: Reservation, attempts: int) -> bool:
@@ -316,24 +333,51 @@ class Limiter:
         """Let a request go on whose limits cannot be checked, unless it has a budget."""
         if any(one.budget.is_set and one.budget.store_away == "refuse" for one in subjects):
             log.error("budgets cannot be checked", error=str(error) or type(error).__name__)
-            raise LimitReached(UNAVAILABLE, code="budget_unavailable", retry_after=5.0, is_budget=False)
+            text = f"{UNAVAILABLE}: the counts of this machine cannot be read or written"
+            raise LimitReached(text, code="budget_unavailable", retry_after=5.0, is_budget=False)
         log.warning("limits cannot be checked", error=type(error).__name__)
 
+    @cached_property
+    def _router(self) -> Router:
+        return self._config.router()
 
-def _refusal(refused: Refused, estimate: Estimate) -> LimitReached:
-    subject = refused.subject
-    shown = f"the {subject.kind}" if subject.kind == "key" else f"the {subject.kind} {subject.name}"
-    if refused.reason == "rate":
-        text = f"{shown} has reached its limit: {refused.limit}"
-        return LimitReached(text, code="rate_limit_exceeded", retry_after=refused.retry_after, is_budget=False)
-    if refused.reason == "price":
-        text = f"{shown} has a budget, and the price of this model is unknown (unknown_prices)"
-        return LimitReached(text, code="unknown_price", retry_after=None, is_budget=True)
-    if refused.reason == "unbounded":
-        text = f"{shown} has a budget, and nobody can tell what this request costs at most (unbounded)"
-        return LimitReached(text, code="unbounded_cost", retry_after=None, is_budget=True)
-    if refused.reason == "unavailable":
-        return LimitReached(UNAVAILABLE, code="budget_unavailable", retry_after=refused.retry_after, is_budget=False)
-    most = f", which may cost ${(estimate.cost or 0) / BILLION:,.4f}"
-    text = f"{shown} has spent its budget ({refused.limit}), or would with this request{most}"
-    return LimitReached(text, code="budget_exceeded", retry_after=None, is_budget=True)
+    def _refusal(self, refused: Refused, asked: Asked, estimate: Estimate) -> LimitReached | NotAllowed:
+        subject = refused.subject
+        shown = f"the {subject.kind}" if subject.kind == "key" else f"the {subject.kind} {subject.name}"
+        if refused.reason == "rate":
+            text = f"{shown} has reached its limit: {refused.limit}{self._why_less()}"
+            return LimitReached(text, code="rate_limit_exceeded", retry_after=refused.retry_after, is_budget=False)
+        if refused.reason == "unbounded":
+            text = f"{shown} has a budget, and what this request costs at most is unknown (budget.unbounded)"
+            return NotAllowed(text, code="not_bounded")
+        if refused.reason == "price":
+            text = f"{shown} has a budget, and {self._without_price(asked.model)}"
+            return LimitReached(text, code="unknown_price", retry_after=None, is_budget=True)
+        if refused.reason == "unavailable":
+            text = f"{UNAVAILABLE}{self._why_unavailable()}"
+            return LimitReached(text, code="budget_unavailable", retry_after=refused.retry_after, is_budget=False)
+        most = f", which may cost ${(estimate.cost or 0) / BILLION:,.4f}"
+        text = f"{shown} has spent its budget ({refused.limit}), or would with this request{most}"
+        return LimitReached(text, code="budget_exceeded", retry_after=None, is_budget=True)
+
+    def _without_price(self, model: str) -> str:
+        """Return which price is unknown, and what to do about it."""
+        found = unpriced(self._config, self._router, model, int(time.time()) // HOUR_SECONDS)
+        named = f"{found[0].provider}/{found[0].model}" if found else model or "this request"
+        return f"the price of {named} is unknown: {how_to_price(found[0].provider if found else 'NAME')}"
+
+    def _why_less(self) -> str:
+        """Return why this machine may use less than the whole limit, if that is so."""
+        away = self._leases is not None and self._leases.leasing.away
+        return f" ({_REDIS_AWAY}, so this machine may use only its share)" if away else ""
+
+    def _why_unavailable(self) -> str:
+        if self._leases is None:
+            return ""
+        if self._leases.leasing.away:
+            return f": {_REDIS_AWAY}, and this machine has used what it was granted"
+        return ": the cluster does not know yet what was spent"
+
+
+def _limits_tokens(limits: RateLimits) -> bool:
+    return any(one is not None for one in (limits.tokens_per_minute, limits.tokens_per_hour, limits.tokens_per_day))

@@ -31,6 +31,7 @@ from trilogue.limits.most import Most
 from trilogue.model import Protocol, Usage
 from trilogue.prices import TokenPrices
 from trilogue.prices.book import HOUR_SECONDS
+from trilogue.protocols.registry import DEFAULT
 from trilogue.routing import Router, Upstream
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstream import HttpTransport, Transport
@@ -113,7 +114,7 @@ class Services:
         return Sources(
             None if usage is None else usage.read,
             None if leases is None else leases.spent_here,
-            lambda model: self.route_of(model, Protocol.CHAT),
+            lambda model: self.route_of(model, DEFAULT),
         )
 
     def admin_key(self, presented: Sequence[str]) -> tuple[str, Role] | None:

@@ -138,8 +138,10 @@ def _message_blocks(message: Json, response_id: str) -> tuple[list[Block], dict[
     blocks += texts
     if message["refusal"] is not None:
         blocks += _refusal(message["refusal"], rest)
-    if message["audio"] is not None and (audio := read_audio(message["audio"], f"{MESSAGE}.audio")) is not None:
-        blocks.append(audio)
+    if message["audio"] is not None:
+        said = "".join(block.text for block in blocks if isinstance(block, Text))
+        if (audio := read_audio(message["audio"], f"{MESSAGE}.audio", said)) is not None:
+            blocks.append(audio)
     if message["tool_calls"] is not None or message["function_call"] is not None:
         blocks += _calls(message, rest, response_id)
     return blocks, rest

@@ -7,8 +7,8 @@ all calls the same one, repeat the id or make a new one for every fragment, send
 object. Which fragments belong together is decided by id, then by index, then by whether the arguments so far are
 complete. Some servers give two calls the same id, or send a complete call once more.
 
-Text, refusals and reasoning follow each other, and each starts its own block. Annotations, the details of reasoning and
-audio belong to the block that is open.
+Text, refusals and reasoning follow each other, and each starts its own block. Annotations and the details of reasoning
+belong to the block that is open. Audio is a block after all texts, because its fragments can come between theirs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.chat.audio import AudioAssembler
+from trilogue.protocols.chat.audio import MOST_COMPARED, AudioAssembler
 from trilogue.protocols.chat.calls import ARGUMENTS, CALL, CALL_BODY, arguments_text, dotted, kind_of
 from trilogue.protocols.chat.decode_response import MESSAGE, citation_of
 from trilogue.protocols.chat.reasoning import details_opaque, signature_field, signature_of, signed
@@ -317,6 +317,8 @@ class TextFlow(StreamDecoder):
         self._flow = Flow.NONE
         self._block = 0
         self._text_length = 0
+        self._opening = ""
+        """how the text begins, for comparison with the transcript of audio"""
         self._text_start = 0
         """the length of all texts before this block; annotations count from the start of the first one"""
         self._details: list[dict[str, Json]] = []
@@ -330,11 +332,17 @@ class TextFlow(StreamDecoder):
         if self._flow is not flow:
             self._open_flow(flow)
         if flow is Flow.TEXT:
-            self._text_length += len(text)
+            self._count_text(text)
         if flow in (Flow.SUMMARY, Flow.RAW):
             self._out.append(ReasoningDelta(self._block, text, 0, flow is Flow.RAW))
         else:
             self._out.append(Delta(self._block, text))
+
+    def _count_text(self, text: str) -> None:
+        # Adding strings is cheaper than a list here, because it needs no call and ends soon.
+        if self._text_length < MOST_COMPARED:
+            self._opening += text
+        self._text_length += len(text)
 
     def _open_flow(self, flow: Flow) -> None:
         self._settle()
@@ -344,12 +352,15 @@ class TextFlow(StreamDecoder):
 
     def _settle(self) -> None:
         """Close what is open, because another block starts."""
-        self._close_flow()
+        self._close_flow(goes_on=True)
         if self._calls is not None:
             self._calls.settle()
 
-    def _close_flow(self) -> None:
-        """Close the text that is open, because a call or another block starts, or the response ends."""
+    def _close_flow(self, goes_on: bool = False) -> None:
+        """Close the text that is open, because a call or another block starts, or the response ends.
+
+        `goes_on`: other text follows, so audio waits.
+        """
         flow, opaque = self._flow, None
         if flow is Flow.TEXT and self._annotations:
             self._flush_text()
@@ -358,7 +369,12 @@ class TextFlow(StreamDecoder):
         if flow is not Flow.NONE:
             self._out.append(BlockStop(self._block, opaque))
             self._flow = Flow.NONE
-        if self._audio is not None and (audio := self._audio.finish()) is not None:
+
+        if self._audio is not None and not goes_on:
+            self._flush_audio(self._audio)
+
+    def _flush_audio(self, assembler: AudioAssembler) -> None:
+        if (audio := assembler.finish(self._opening)) is not None:
             self.whole_block(audio)
 
     def _flush_text(self) -> None:

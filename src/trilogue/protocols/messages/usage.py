@@ -135,6 +135,8 @@ def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool, l
     # message_delta must have usage: Anthropic's SDK crashes without it.
     if usage is None:
         return {"output_tokens": start.output if start else 0}
+    if start is not None and start.estimated and not usage.fresh:
+        usage = _with_fresh(usage, ledger)
     wire: Wire = {"input_tokens": usage.fresh, **_cache_counts(usage, native), "output_tokens": usage.output}
     wire |= _details(usage, native)
     if native:
@@ -143,6 +145,21 @@ def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool, l
     elif usage.cache_write_long is not None and usage.cache_write is not None:
         ledger.add("usage.cache_ttl", "usage")
     return wire
+
+
+def _with_fresh(usage: Usage, ledger: Ledger) -> Usage:
+    """Return usage in which one of the cached tokens counts as fresh, so that it replaces an estimate of them.
+
+    The official SDKs take every figure of message_delta, Claude Code only those above zero: it would add the estimate
+    to the cached tokens.
+    """
+    read, write = usage.cache_read or 0, usage.cache_write or 0
+    if not read and not write:
+        return usage
+    ledger.add("usage.moved", "usage")
+    if read >= write:
+        return replace(usage, fresh=1, cache_read=read - 1)
+    return replace(usage, fresh=1, cache_write=write - 1)
 
 
 def _cache_counts(usage: Usage, native: bool) -> Wire:

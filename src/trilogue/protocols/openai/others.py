@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.model import Json, Usage
-from trilogue.protocols.endpoint import OtherEndpoint, Paid
+from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.fields.reader import token_count
 
 
@@ -46,36 +46,61 @@ def _is_doubtful(value: dict[str, Json]) -> bool:
 
 
 _FIGURES = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens", "total_tokens")
-_ENDPOINTS: tuple[tuple[str, Paid], ...] = (
-    ("/completions", "output"),
-    ("/embeddings", "input"),
-    ("/rerank", "input"),
-    ("/moderations", "input"),
-    # What a picture or a second of sound costs depends on what comes out.
-    ("/images/generations", "unbounded"),
-    ("/images/edits", "unbounded"),
-    ("/images/variations", "unbounded"),
-    ("/audio/speech", "unbounded"),
-    ("/audio/transcriptions", "unbounded"),
-    ("/audio/translations", "unbounded"),
+
+_MODEL = ("model",)
+_JSONL = ("input_file_id", "output_file_id", "error_file_id", "training_file", "validation_file")
+
+MODEL_FIELDS = (
+    "models",
+    "fallbacks",
+    "context_window_fallbacks",
+    "content_policy_fallbacks",
+    "preset",
+    "tools[].model",
+    "plugins[].model",
+    "plugins[].models",
+    "plugins[].allowed_models",
 )
-_OBJECTS: tuple[tuple[str, Paid], ...] = (
-    ("/files", "nothing"),
-    ("/uploads", "nothing"),
-    ("/batches", "unbounded"),
-    ("/fine_tuning/jobs", "unbounded"),
-    ("/vector_stores", "unbounded"),
-    ("/containers", "unbounded"),
-    ("/videos", "unbounded"),
-    ("/evals", "unbounded"),
+"""More models in a request: fallbacks of OpenRouter and LiteLLM, a preset of OpenRouter, and models of hosted tools."""
+
+OBJECT_FIELDS = frozenset(
+    {
+        *_JSONL,
+        "file_id",
+        "file_ids",
+        "vector_store_id",
+        "vector_store_ids",
+        "container",
+        "container_id",
+        "batch_id",
+        "video",
+        "video_id",
+        "skill_id",
+        "eval_id",
+        "upload_id",
+    }
 )
 
 OTHERS = (
-    *(
-        OtherEndpoint(path=path, paid=paid, usage=decode_written_usage if paid == "output" else decode_usage)
-        for path, paid in _ENDPOINTS
-    ),
-    *(OtherEndpoint(path=path, paid=paid, objects=True) for path, paid in _OBJECTS),
+    OtherEndpoint(path="/completions", paid="output", usage=decode_written_usage, models=_MODEL),
+    OtherEndpoint(path="/embeddings", paid="input", usage=decode_usage, models=_MODEL, texts=("input",)),
+    OtherEndpoint(path="/rerank", paid="input", usage=decode_usage, models=_MODEL, texts=("query", "documents")),
+    OtherEndpoint(path="/moderations", paid="input", usage=decode_usage, models=_MODEL, texts=("input",)),
+    OtherEndpoint(path="/images/generations", usage=decode_usage, models=_MODEL),
+    OtherEndpoint(path="/images/edits", usage=decode_usage, models=_MODEL),
+    OtherEndpoint(path="/images/variations", usage=decode_usage, models=_MODEL),
+    OtherEndpoint(path="/audio/speech", usage=decode_usage, models=_MODEL),
+    OtherEndpoint(path="/audio/transcriptions", usage=decode_usage, models=_MODEL),
+    OtherEndpoint(path="/audio/translations", usage=decode_usage, models=_MODEL),
+    # What a batch, a training or an evaluation runs is in files, or in objects that were made before.
+    OtherEndpoint(path="/files", paid="nothing", objects=True),
+    OtherEndpoint(path="/uploads", paid="nothing", objects=True, makes=("file.id",)),
+    OtherEndpoint(path="/batches", objects=True, makes=_JSONL[1:3]),
+    OtherEndpoint(path="/fine_tuning/jobs", objects=True, makes=("result_files[]",)),
+    OtherEndpoint(path="/vector_stores", objects=True),
+    OtherEndpoint(path="/containers", objects=True),
+    OtherEndpoint(path="/videos", objects=True, models=_MODEL),
+    OtherEndpoint(path="/evals", objects=True, everyones=("stored_completions", "responses", "logs")),
 )
 """Left out on purpose: `/realtime`, whose tokens let clients call the vendor directly, and `/organization`, which
 manages the account."""

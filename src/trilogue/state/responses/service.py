@@ -189,7 +189,22 @@ class StoreService:
             except ConversationLocked:
                 if self._loop.time() > until:
                     raise
+            except (asyncio.CancelledError, CommitUnsure):
+                # The write happens all the same, and nobody else knows the holder.
+                self.unlock(ConversationLease(owner, conversation, holder))
+                raise
             await asyncio.sleep(LOCK_SECONDS)
+
+    def unlock(self, lease: ConversationLease) -> None:
+        """Give a lease back, without waiting for it: a caller that is being cancelled can do it too.
+
+        The writes that began before come first. A lease that cannot be given back ends by itself.
+        """
+        if self._closed:
+            return
+        future: asyncio.Future[None] = self._loop.create_future()
+        future.add_done_callback(_ignore_error)
+        self._add(_Write(partial(self.store.conversations.unlock, lease), future, self._loop.time() + self._patience))
 
     async def renew(self, lease: ConversationLease, seconds: float = LEASE_SECONDS) -> None:
         """Extend a lease. Raise ConversationLocked if another request has it now."""
@@ -280,3 +295,9 @@ class StoreService:
             log.warning("the store of responses cannot be pruned", store=self.store.name, error=str(error))
         again = error is None and future.result() > 0
         self._prune = self._loop.call_later(0.0 if again else PRUNE_SECONDS, self._start_pruning)
+
+
+def _ignore_error(future: asyncio.Future[None]) -> None:
+    """Let nobody hear of the error of a write that nobody waits for."""
+    if not future.cancelled():
+        future.exception()
