@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure
-from trilogue.model import Failure, FailureKind, Json, Stop, StopReason, Usage
+from trilogue.model import MOST_TOKENS, Failure, FailureKind, Json, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.fields.extras import add_extras
 from trilogue.protocols.fields.reader import token_count
@@ -136,7 +136,9 @@ def _figures(value: dict[str, Json], names: Iterable[str]) -> tuple[Figures, dic
     known: Figures = dict.fromkeys(names)
     rest: dict[str, Json] = {}
     for name, item in value.items():
-        if name in known and (count := token_count(item)) is not None:
+        if name in known and type(item) is int and 0 <= item <= MOST_TOKENS:
+            known[name] = item
+        elif name in known and (count := token_count(item)) is not None:
             known[name] = count
         elif item is not None:
             rest[name] = item
