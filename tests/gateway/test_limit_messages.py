@@ -47,7 +47,7 @@ class Granted(LeaseKeeper):
     def use(self, names: Iterable[str]) -> None:
         """Renew nothing."""
 
-    async def more(self, subjects: Sequence[Subject], estimate: Estimate) -> bool:
+    async def more(self, subjects: Sequence[Subject], estimate: Estimate, requests: int = 1) -> bool:
         return False
 
 
@@ -62,7 +62,7 @@ def refusal(
     """Return the message of the last of some requests."""
     leases = None if leasing is None else Granted(leasing)
     state = LimitState(table, Webhook(), leases)
-    limiter = Limiter(parse(CONFIG, {}, Path()), state, lambda record: None)
+    limiter = Limiter(parse(CONFIG, {}, Path()), state, lambda record, now: None)
     for _ in range(times - 1):
         asyncio.run(limiter.begin(key, Asked(model, ""), estimate))
     with pytest.raises(LimitReached) as caught:

@@ -144,9 +144,9 @@ class HttpTransport:
             if not _was_closed(exchange):
                 return self._checked(exchange)
             exchange.abort()
-        began = time.monotonic()
+        began, request.unsent = time.monotonic(), True
         connection = await self._dial(origin, request.timeouts.connect)
-        request.connect_seconds = time.monotonic() - began
+        request.connect_seconds, request.unsent = time.monotonic() - began, False
         exchange = connection.start(head, request.body, request.timeouts)
         if request.upload is not None:
             await connection.upload(exchange, request.upload, request.timeouts.first_byte)

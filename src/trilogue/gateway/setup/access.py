@@ -41,6 +41,8 @@ class ClientKey(Struct, frozen=True):
     options: KeyOptions = KeyOptions()
     restricted: bool = False
     """whether its options limit what its requests may do or take"""
+    since: float = 0.0
+    """when it was made, if it was made at run time"""
 
     @property
     def is_unnamed(self) -> bool:
@@ -95,7 +97,9 @@ class KeyRing:
         }
         for one in managed:
             options = one.options
-            key = ClientKey(one.name, options.mode, f"{one.name}:{one.id}", one.id, options, options.restricts)
+            key = ClientKey(
+                one.name, options.mode, f"{one.name}:{one.id}", one.id, options, options.restricts, one.created
+            )
             found |= {self._peppered(digest): key for digest in one.valid_digests(now)}
         self._keys = found
         self.version += 1

@@ -21,7 +21,7 @@ _GLOB = re.compile(r"[*?[]")
 
 def key_subject(key: ClientKey) -> Subject:
     """Return what counts for a client key alone."""
-    return Subject("key", key.id or key.owner, key.options.limits, key.options.budget, key.name)
+    return Subject("key", key.id or key.owner, key.options.limits, key.options.budget, key.name, key.since)
 
 
 def owner_subjects(config: Config) -> dict[str, Subject]:
@@ -49,7 +49,7 @@ def subjects_with_budget(
     """Return everything that has a budget: keys that work, owners, routes and models."""
     keys = [key_subject(key) for key in configured]
     keys += [
-        Subject("key", key.id, key.options.limits, key.options.budget, key.name)
+        Subject("key", key.id, key.options.limits, key.options.budget, key.name, key.created)
         for key in managed
         if key.status(now) is KeyStatus.ACTIVE
     ]
