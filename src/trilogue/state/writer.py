@@ -151,9 +151,6 @@ class Writer:
 def replace_damaged(store: Store) -> bool:
     """Start a new store if this one is damaged; return whether that was done."""
     try:
-        done = store.replace_damaged()
+        return store.replace_damaged()
     except StoreUnavailable:
         return False
-    if done:
-        log.warning("the state file was broken: it was put aside and a new one begun", path=store.name)
-    return done

@@ -75,7 +75,7 @@ class KeyRing:
     def __init__(self, keys: Sequence[ConfiguredKey] = (), *, required: bool = False) -> None:
         self._pepper = secrets.token_bytes(32)
         self._configured = [(one.key, key_digest(one.text), one.expires) for one in keys]
-        self._required = required or bool(keys)
+        self._always_required = self._required = required or bool(keys)
         self._keys: dict[bytes, ClientKey] = {}
         self.next_change: float | None = None
         """when the next key stops working by itself"""
@@ -88,8 +88,8 @@ class KeyRing:
     def __bool__(self) -> bool:
         return self._required
 
-    def update(self, managed: Sequence[ManagedKey], now: float) -> None:
-        """Take the keys that work now. Once there is a key made at run time, keys are needed, even if it is revoked."""
+    def update(self, managed: Sequence[ManagedKey], now: float, *, needed: bool = False) -> None:
+        """Take the keys that work now. `needed`: requests need a key, whether or not one works."""
         found = {
             self._peppered(digest): key for key, digest, expires in self._configured if expires is None or expires > now
         }
@@ -100,7 +100,7 @@ class KeyRing:
         self._keys = found
         self.version += 1
         self.is_shared = len({key.owner for key in found.values()}) > 1
-        self._required = self._required or bool(managed)
+        self._required = self._always_required or bool(managed) or needed
         ends = [*(expires for _, _, expires in self._configured), *(one.next_change(now) for one in managed)]
         self.next_change = min((end for end in ends if end is not None and end > now), default=None)
 
