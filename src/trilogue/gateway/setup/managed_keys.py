@@ -17,6 +17,7 @@ from pathlib import Path
 import structlog
 
 from trilogue.config import Config, Secret
+from trilogue.gateway.log.guard import Guard
 from trilogue.keys import ManagedKey
 from trilogue.state.database import database_of
 from trilogue.state.keys import KeyMark, KeyStore, exists
@@ -71,6 +72,7 @@ class ManagedKeys:
         self._next_look: asyncio.Future[None] | None = None
         """ends with the next look that begins; None if nobody wants one"""
         self._warned = False
+        self._guard = Guard()
         self.keys: tuple[ManagedKey, ...] = ()
         self.fault = ""
         """why it is not known which keys there are; "" if it is. Then no such key works, and requests need one"""
@@ -158,6 +160,11 @@ class ManagedKeys:
                     self._warned = False
                     self.on_change()
                 self._warn(error)
+            except Exception as error:  # the task boundary: requests wait for this, and the next look may work
+                if self._guard.begins_to_fail("client keys"):
+                    log.error("bug", part="client keys", error=type(error).__name__, exc_info=True)
+            else:
+                self._guard.worked("client keys")
             finally:
                 look.set_result(None)
 
