@@ -152,7 +152,8 @@ class Services:
 
     def renew_keys(self) -> None:
         """Accept the client keys that work now, and no others."""
-        self.keys.update(self.managed_keys.keys, time.time())
+        managed = self.managed_keys
+        self.keys.update(managed.keys, time.time(), needed=managed.is_needed)
 
     def observe(self, capture: Observer | None) -> None:
         """Add an observer to those of new requests, in place of the one that was added before; None to add none."""
