@@ -13,10 +13,11 @@ import httpx2
 import openai
 import pytest
 
+from tests.gateway.pooling import pooled
 from tests.gateway.running import Gateway, running
 from tests.scripted import thread
 from tests.scripted.http import json_answer, whole
-from tests.scripted.server import ScriptedUpstream
+from tests.scripted.server import KEY, ScriptedUpstream
 
 KEYS = """\
 keys:
@@ -341,3 +342,47 @@ def test_a_gateway_without_keys_has_no_owners(up: ScriptedUpstream, tmp_path: Pa
         makes(up, gateway, "alice", "/files", "file-1")
         assert gets(up, gateway, "bob", "/files/file-1")
         assert not list(tmp_path.rglob("responses*.db"))
+
+
+def test_sealed_reasoning_belongs_to_the_key(gateways: dict[str, Gateway], up: ScriptedUpstream) -> None:
+    """Another key's is left out and declared, like that of a foreign provider."""
+    asked: dict[str, Any] = {
+        "model": "messages/reasoning",
+        "store": False,
+        "reasoning": {"effort": "high"},
+        "include": ["reasoning.encrypted_content"],
+    }
+    hello = {"role": "user", "content": "Hi"}
+    for sharing, allowed in (("key", ["alice"]), ("owner", ["alice", "bob"]), ("all", ["alice", "bob", "carol"])):
+        gateway = gateways[sharing]
+        made = ask(gateway, "alice", "POST", "/responses", {**asked, "input": [hello]}).json()
+        history = [hello, *made["output"], {"role": "user", "content": "Go on"}]
+        assert any(item.get("encrypted_content", "").startswith("trl2.") for item in made["output"])
+        for key in ("alice", "bob", "carol"):
+            up.requests.clear()
+            answer = ask(gateway, key, "POST", "/responses", {**asked, "input": history})
+            assert answer.status_code == 200, answer.text
+            assert ('"signature"' in up.last().body.decode()) == (key in allowed), (sharing, key)
+            declared = answer.headers.get("trilogue-loss", "")
+            assert ("reasoning" in declared) == (key not in allowed), declared
+
+
+def test_a_rotated_key_keeps_its_objects(up: ScriptedUpstream, tmp_path: Path) -> None:
+    """Whatever its text is. A key that was revoked still owns what it made."""
+    text = config() + "admin: {key: env:ADMIN_KEY, port: 0}\n"
+    with pooled(tmp_path, text, up, environ={"UP_KEY": KEY}) as pool:
+
+        def asks(key: str, method: str, path: str) -> int:
+            headers = {"authorization": f"Bearer {key}"}
+            return httpx2.request(method, f"{pool.gateway.url}/v1{path}", headers=headers, timeout=20).status_code
+
+        old = str(pool.admin.post("/keys", json={"name": "rolling"}).json()["key"])
+        up.say(json_answer(200, [], {"id": "file-rolling"}))
+        assert asks(old, "POST", "/files") == 200
+        new = str(pool.admin.post("/keys/rolling/rotate", json={"overlap_seconds": 3600}).json()["key"])
+        for key in (old, new):
+            up.say(json_answer(200, [], {"id": "file-rolling"}))
+            assert asks(key, "GET", "/files/file-rolling") == 200
+        pool.admin.post("/keys/rolling/revoke")
+        again = str(pool.admin.post("/keys", json={"name": "rolling-2"}).json()["key"])
+        assert asks(again, "GET", "/files/file-rolling") == 404
