@@ -14,9 +14,10 @@ import openai
 import pytest
 
 from tests.gateway.pooling import pooled
+from tests.gateway.process import until
 from tests.gateway.running import Gateway, running
 from tests.scripted import thread
-from tests.scripted.http import json_answer, whole
+from tests.scripted.http import json_answer, sse_answer, whole
 from tests.scripted.server import KEY, ScriptedUpstream
 
 KEYS = """\
@@ -67,7 +68,7 @@ def up(_up: ScriptedUpstream) -> ScriptedUpstream:
 
 def ask(gateway: Gateway, key: str, method: str, path: str, body: Any = None, **more: Any) -> httpx2.Response:
     headers = {"authorization": f"Bearer {key}-key-canary", **more.pop("headers", {})}
-    if path.startswith(("/messages", "/skills")):
+    if path.startswith(("/messages", "/skills", "/files/file_")):
         headers["anthropic-version"] = "2023-06-01"
     if body is not None:
         more["json"] = body
@@ -386,3 +387,65 @@ def test_a_rotated_key_keeps_its_objects(up: ScriptedUpstream, tmp_path: Path) -
         pool.admin.post("/keys/rolling/revoke")
         again = str(pool.admin.post("/keys", json={"name": "rolling-2"}).json()["key"])
         assert asks(again, "GET", "/files/file-rolling") == 404
+
+
+EXECUTED = {
+    "type": "bash_code_execution_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": {
+        "type": "bash_code_execution_result",
+        "stdout": "",
+        "stderr": "",
+        "return_code": 0,
+        "content": [{"type": "bash_code_execution_output", "file_id": "file_made"}],
+    },
+}
+INTERPRETED = {
+    "type": "code_interpreter_call",
+    "id": "ci_1",
+    "status": "completed",
+    "code": "1",
+    "container_id": "cntr_made",
+}
+
+
+def uses(gateway: Gateway, key: str, body: dict[str, Any]) -> bool:
+    return ask(gateway, key, "POST", "/messages", body).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_a_hosted_tool_makes_belongs_to_the_key(gateway: Gateway, up: ScriptedUpstream, stream: bool) -> None:
+    """Containers and their files are named in a model's response only."""
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "text", "usage": usage, "stop_reason": None}
+    suffix = "s" if stream else "w"
+    made = json.loads(json.dumps(EXECUTED).replace("file_made", f"file_made_{suffix}"))
+    container = {"id": f"container_{suffix}", "expires_at": "2027-01-01T00:00:00Z"}
+    if stream:
+        events = [
+            {"type": "message_start", "message": {**head, "content": []}},
+            {"type": "content_block_start", "index": 0, "content_block": made},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn", "container": container}, "usage": usage},
+            {"type": "message_stop"},
+        ]
+        up.say(*sse_answer([f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in events]))
+    else:
+        up.say(json_answer(200, [], {**head, "content": [made], "container": container, "stop_reason": "end_turn"}))
+    tools = [{"type": "code_execution_20260120", "name": "code_execution"}]
+    body = {"model": "messages/text", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}], "tools": tools}
+    assert ask(gateway, "alice", "POST", "/messages", {**body, "stream": stream}).status_code == 200
+    until(lambda: gets(up, gateway, "alice", f"/files/file_made_{suffix}/content"))
+    assert not gets(up, gateway, "bob", f"/files/file_made_{suffix}/content")
+    until(lambda: uses(gateway, "alice", {**body, "container": container["id"]}))
+    assert not uses(gateway, "bob", {**body, "container": container["id"]})
+
+
+def test_containers_of_responses(gateway: Gateway, up: ScriptedUpstream) -> None:
+    response = {"id": "resp_1", "object": "response", "status": "completed", "output": [INTERPRETED], "model": "text"}
+    up.say(json_answer(200, [], response))
+    tools = [{"type": "code_interpreter", "container": {"type": "auto"}}]
+    asked = {"model": "responses/text", "input": "Hi", "tools": tools, "store": False}
+    assert ask(gateway, "alice", "POST", "/responses", asked).status_code == 200
+    until(lambda: gets(up, gateway, "alice", "/containers/cntr_made/files/cfile_1/content"))
+    assert not gets(up, gateway, "bob", "/containers/cntr_made/files/cfile_1/content")

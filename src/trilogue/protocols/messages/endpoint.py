@@ -150,6 +150,14 @@ ENDPOINT = Endpoint(
     # Fallbacks that the server tries itself, and models of tools such as the advisor.
     model_fields=("fallbacks", "models", "tools[].model"),
     object_fields=frozenset({"file_id", "file_ids", "container", "skill_id"}),
+    making_tools=(b"code_execution", b'"container"'),
+    made_objects=(
+        "container.id",
+        "message.container.id",
+        "delta.container.id",
+        "content[].content.content[].file_id",
+        "content_block.content.content[].file_id",
+    ),
     others=(
         # Anthropic's SDK asks the URL in `results_url` for the results, with the client's key.
         OtherEndpoint(
