@@ -31,7 +31,11 @@ server: {workers: WORKERS, shared_objects: SHARING, open_objects: [vs_for_all]}
 providers:
   responses: {protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
   chat: {protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
-  messages: {protocol: anthropic_messages, base_url: UPSTREAM, accounts: [{key: env:UP_KEY}]}
+  messages:
+    protocol: anthropic_messages
+    base_url: UPSTREAM
+    accounts: [{key: env:UP_KEY}]
+    profile: {keeps_state: true}
 pool: {retry_budget: {floor: 1000}, persist: false}
 """
 
@@ -449,3 +453,53 @@ def test_containers_of_responses(gateway: Gateway, up: ScriptedUpstream) -> None
     assert ask(gateway, "alice", "POST", "/responses", asked).status_code == 200
     until(lambda: gets(up, gateway, "alice", "/containers/cntr_made/files/cfile_1/content"))
     assert not gets(up, gateway, "bob", "/containers/cntr_made/files/cfile_1/content")
+
+
+LINE = {"custom_id": "1", "method": "POST", "url": "/v1/responses"}
+LINES: dict[str, tuple[dict[str, Any], bool]] = {
+    "text": ({"input": 'Say "file_id": "file-1"'}, True),
+    "schema": ({"tools": [{"parameters": {"properties": {"file_id": {"type": "string"}}}}]}, True),
+    "an own container": ({"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]}, True),
+    "file": ({"input": [{"content": [{"type": "input_file", "file_id": "file-1"}]}]}, False),
+    "stores": ({"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]}, False),
+    "response": ({"previous_response_id": "resp_1"}, False),
+    "conversation": ({"conversation": {"id": "conv_1"}}, False),
+    "item": ({"input": [{"type": "item_reference", "id": "msg_1"}]}, False),
+}
+
+
+@pytest.mark.parametrize("case", [*LINES, "escaped"])
+@pytest.mark.parametrize("file_first", [False, True])
+def test_lines_of_a_batch_file_name_no_ids(gateway: Gateway, up: ScriptedUpstream, case: str, file_first: bool) -> None:
+    body, allowed = LINES.get(case, ({"previous_response_id": "resp_1"}, False))
+    line = json.dumps({**LINE, "body": body}).encode()
+    if case == "escaped":
+        line = line.replace(b"previous_", rb"previou\u0073_")
+    fields: list[Any] = [("purpose", (None, "batch")), ("file", ("a.jsonl", (line + b"\n") * 3_000))]
+    for purpose, passes in (("batch", allowed), ("user_data", True)):
+        fields[0] = ("purpose", (None, purpose))
+        up.requests.clear()
+        if passes:
+            up.say(json_answer(200, [], {"id": "file-lines"}))
+        answer = ask(gateway, "bob", "POST", "/files", files=fields[::-1] if file_first else fields)
+        assert answer.status_code == (200 if passes else 400), answer.text
+        if not passes:
+            assert answer.json()["error"]["code"] == "unchecked_ids"
+            assert [request for request in up.requests if request.complete] == []
+
+
+def test_uploads_in_parts_are_not_for_batches(gateway: Gateway, up: ScriptedUpstream) -> None:
+    body = {"purpose": "batch", "filename": "a", "bytes": 1, "mime_type": "application/jsonl"}
+    answer = ask(gateway, "bob", "POST", "/uploads", body)
+    assert (answer.status_code, answer.json()["error"]["param"], up.requests) == (400, "purpose", [])
+
+
+def test_threads_of_messages_belong_to_the_key(gateway: Gateway, up: ScriptedUpstream) -> None:
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    said = {"id": "msg_thread", "type": "message", "role": "assistant", "content": [], "model": "text", "usage": usage}
+    up.say(json_answer(200, [], {**said, "stop_reason": "end_turn"}))
+    body = {"model": "messages/text", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    assert uses(gateway, "alice", {**body, "thread": {"type": "create"}})
+    thread_id = {"type": "continue", "previous_message_id": "msg_thread"}
+    until(lambda: uses(gateway, "alice", {**body, "thread": thread_id}))
+    assert not uses(gateway, "bob", {**body, "thread": thread_id})

@@ -22,6 +22,8 @@ from trilogue.state.responses import ObjectOwner, StoreError
 
 MOST_BYTES = 16 * LARGE_BYTES
 """of a response that is not a stream"""
+_MARKS = (b"container", b"file_id", b"message_start", b'"message"')
+"""what is in every text with such an id; most events of a stream have none of it"""
 _decode = msgspec.json.Decoder().decode
 
 log = structlog.get_logger("trilogue.gateway")
@@ -68,7 +70,7 @@ class _Watch:
             self._look(bytes(self._whole))
 
     def _look(self, text: bytes) -> None:
-        if text.find(b"container") < 0 and text.find(b"file_id") < 0:
+        if not any(text.find(mark) >= 0 for mark in _MARKS):
             return
         with suppress(*DECODE_ERRORS):
             found = _decode(text)
