@@ -36,7 +36,7 @@ pool: {retry_budget: {floor: 1000}, persist: false}
 """
 MAKING: dict[str, dict[str, Any]] = {
     "/files": {},
-    "/uploads": {"filename": "a", "purpose": "batch", "bytes": 3, "mime_type": "text/plain"},
+    "/uploads": {"filename": "a", "purpose": "user_data", "bytes": 3, "mime_type": "text/plain"},
     "/batches": {"input_file_id": "file-1", "endpoint": "/v1/chat/completions"},
     "/fine_tuning/jobs": {"training_file": "file-1"},
     "/vector_stores": {},

@@ -23,6 +23,7 @@ from trilogue.protocols.endpoint import UrlHead
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.serving import HttpRequest, handshake_problem, header_lines, offers_websocket
+from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstream import HeaderPairs
 
 Handler = Callable[[Any], Awaitable[None]]
@@ -104,6 +105,8 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """the client's query, as such an upstream may see it"""
     hop: HeaderPairs
     """the header that counts gateways, in case the upstream is one"""
+    sealer: Sealer
+    """seals reasoning for the client, and opens what was sealed for it"""
     judged: bool = False
     """whether policies may apply to the request"""
     client_key: ClientKeyHeader | None = None
@@ -153,6 +156,7 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
         forwarded=forwarded_headers(headers, keys) + hop,
         query=forwarded_query(request.query, keys),
         hop=hop,
+        sealer=services.sealer_of(key),
         judged=services.policies is not None or (key is not None and bool(key.options.policies)),
         client_key=client_key(headers, route.client, services.keys) if services.passes_client_keys else None,
         may_be_new=unknown and any(may_be_managed(key) for key in keys),

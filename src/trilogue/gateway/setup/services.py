@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import TypeVar
 
 from msgspec import Struct
@@ -33,7 +34,7 @@ from trilogue.prices import TokenPrices
 from trilogue.prices.book import HOUR_SECONDS
 from trilogue.protocols.registry import DEFAULT
 from trilogue.routing import Router, Upstream
-from trilogue.translate.reasoning.seal import Sealer
+from trilogue.translate.reasoning.seal import Audience, Sealer
 from trilogue.upstream import HttpTransport, Transport
 
 MAX_RESOLVED = 1000
@@ -150,6 +151,18 @@ class Services:
         """Return the observer of this class, if there is one."""
         return next((one for one in self._observers if isinstance(one, kind)), None)
 
+    def sealer_of(self, key: ClientKey | None) -> Sealer:
+        """Return what seals reasoning for a client key: other keys cannot open it, unless they share their objects."""
+        shared = self.config.server.shared_objects
+        if key is None or not key.owner or shared == "all":
+            return self.sealer
+        # A key that is rotated or renamed keeps what follows the colon.
+        own, team = _digest("key", key.owner.rpartition(":")[2]), key.options.owner
+        if shared == "key" or not team:
+            return self.sealer.bound_to(Audience(own, frozenset({own})))
+        group = _digest("owner", team)
+        return self.sealer.bound_to(Audience(group, frozenset({own, group})))
+
     def renew_keys(self) -> None:
         """Accept the client keys that work now, and no others."""
         managed = self.managed_keys
@@ -206,6 +219,11 @@ class Services:
         """Close every connection of this configuration."""
         for transport in self._transports:
             await transport.aclose()
+
+
+def _digest(kind: str, name: str) -> str:
+    """Return a short name for a client key or an owner inside of sealed values."""
+    return blake2b(f"{kind}:{name}".encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
 def configured_keys(config: Config) -> list[ConfiguredKey]:

@@ -149,7 +149,18 @@ ENDPOINT = Endpoint(
     state_fields=("thread",),
     # Fallbacks that the server tries itself, and models of tools such as the advisor.
     model_fields=("fallbacks", "models", "tools[].model"),
-    object_fields=frozenset({"file_id", "file_ids", "container", "skill_id"}),
+    object_fields=frozenset({"file_id", "file_ids", "container", "skill_id", "previous_message_id"}),
+    making_tools=(b"code_execution", b'"container"', b'"thread"'),
+    made_objects=(
+        # A thread goes on by the id of its last message.
+        "id",
+        "message.id",
+        "container.id",
+        "message.container.id",
+        "delta.container.id",
+        "content[].content.content[].file_id",
+        "content_block.content.content[].file_id",
+    ),
     others=(
         # Anthropic's SDK asks the URL in `results_url` for the results, with the client's key.
         OtherEndpoint(

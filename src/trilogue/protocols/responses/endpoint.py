@@ -54,6 +54,12 @@ ENDPOINT = Endpoint(
     conversations="/conversations",
     model_fields=MODEL_FIELDS,
     object_fields=OBJECT_FIELDS,
+    making_tools=(b"code_interpreter", b'"shell"'),
+    made_objects=tuple(
+        f"{item}.{field}"
+        for item in ("output[]", "item", "response.output[]")
+        for field in ("container_id", "environment.container_id")
+    ),
     others=OTHERS,
     is_event=_is_event,
 )
