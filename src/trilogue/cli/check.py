@@ -147,7 +147,7 @@ def state_warnings(settings: StateSettings) -> Iterator[str]:
     """Yield why the state folder cannot be written, if it cannot."""
     folder = state_directory(os.environ)
     if reason := unwritable(folder):
-        stored = ", also responses" if settings.kept and settings.store is None else ""
+        stored = ", responses included" if settings.kept and settings.store is None else ""
         yield f"the state folder {folder} cannot be written ({reason}): nothing is kept there{stored}"
 
 
