@@ -145,6 +145,8 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --gener
 lock: $(STAMP) ## Regenerate the lock files
 	$(COMPILE) --extra dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --constraint requirements.lock --output-file requirements-run.lock pyproject.toml
+	$(COMPILE) --constraint requirements.lock --extra cluster --extra sso --extra otel \
+		--output-file requirements-image.lock pyproject.toml
 	$(COMPILE) --output-file website/requirements.lock website/requirements.in
 
 clean: ## Remove .venv and everything that tools have created

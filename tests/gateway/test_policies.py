@@ -48,6 +48,7 @@ def _keys() -> dict[str, list[str]]:
         "secrets": ["secrets"],
         "word7": ["no-word7"],
         "forced": ["forced"],
+        "forced-responses": ["forced-responses"],
     }
     keys |= {name.lower(): [name.lower()] for name in OWN}
     keys |= {f"{name.lower()}-{way}": [f"{name.lower()}-{way}"] for name in BROKEN for way in ("closed", "open")}
@@ -67,7 +68,7 @@ def _config() -> str:
             PROVIDERS.replace("keys: [env:TRILOGUE_KEY]", "keys:\n" + "\n".join(lines)),
             "server: {keepalive_seconds: 0.1}",
             ADMIN,
-            "aliases: {house: chat/text}",
+            "aliases: {house: chat/text, state-house: responses/text}",
             "policies:",
             "  allow-all: {use: tools, deny: [never]}",
             "  secrets: redact",
@@ -76,6 +77,7 @@ def _config() -> str:
             "  stop-weather-tool: {use: tools, deny: [get_weather], instead: stop, words: Stopped.}",
             "  no-word7: {use: block_phrases, phrases: [word7], words: Stopped.}",
             "  forced: {use: force_model, model: house}",
+            "  forced-responses: {use: force_model, model: state-house}",
             "  joined: {use: inject_system, text: Be kind.}",
             *own,
             *broken,
@@ -249,6 +251,31 @@ def test_a_policy_of_the_new_model_joins(served: Pooled, up: ScriptedUpstream) -
         assert "Be kind." in json.dumps(sent["messages"][0])
         assert b'"model":"messages/text"' in answer.body
         assert [one["policy"] for one in records(served, answer)] == ["forced", "joined"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("client", [C, R])
+def test_a_forced_model_is_hidden_where_nothing_else_is_judged(
+    served: Pooled, up: ScriptedUpstream, client: Protocol, stream: bool
+) -> None:
+    """The response of an upstream of the client's own protocol also has the name that the client asked for."""
+    key = "forced" if client is C else "forced-responses"
+    answer = asyncio.run(ask(served, (client, M, stream), "text", key))
+    check((client, client, stream), answer)
+    assert up.last(PATHS[client]).json["model"] == "text"
+    assert set(re.findall(rb'"model": ?"([^"]*)"', answer.body)) == {b"messages/text"}
+
+
+def test_a_forced_model_is_hidden_in_stored_responses_and_on_sockets(served: Pooled) -> None:
+    """What is stored is what the client got."""
+    asked = body(R, "messages/text", stream=False) | {"store": True}
+    with client_of(served, "forced-responses") as http:
+        made = http.post(PATHS[R], json=asked).json()
+        assert made["model"] == http.get(f"{PATHS[R]}/{made['id']}").json()["model"] == "messages/text"
+    with socket_to(served.gateway.url, (("authorization", "Bearer key-of-forced-responses"),)) as socket:
+        socket.send({**body(R, "messages/text", stream=True), "type": "response.create"})
+        events = socket.events()
+    assert {event["response"]["model"] for event in events if "response" in event} == {"messages/text"}
 
 
 def test_a_slow_verdict_is_waited_for(served: Pooled) -> None:

@@ -58,7 +58,7 @@ def test_a_restart_forgets_nothing(tmp_path: Path, up: ScriptedUpstream) -> None
     up.requests.clear()
     with pooled(tmp_path, text.replace("priority: 2", "priority: 1"), up) as pool:
         found = pool.accounts()
-        assert [found[f"{name}/a"]["state"] for name in ("chat", "messages")] == ["cooling", "disabled"]
+        assert [found[f"{name}/a"]["state"] for name in ("chat", "messages")] == ["cooling", "refused"]
         assert found["messages/b"]["requests"] == 1
         for name in ("chat", "messages", "responses", "responses"):
             assert pool.ask(Protocol.CHAT, f"{name}/text", user="ada").status == 200
@@ -71,7 +71,7 @@ def test_a_killed_gateway_forgets_nothing(tmp_path: Path, up: ScriptedUpstream) 
     text = config(ranked("a", "b"), provider=FREE)
     with pooled(tmp_path, text, up) as pool:
         pool.ask(Protocol.CHAT, "chat/text")
-        until(lambda: "disabled" in _command(tmp_path, "accounts"))
+        until(lambda: "key refused" in _command(tmp_path, "accounts"))
         pool.gateway.process.kill()
     up.requests.clear()
     with pooled(tmp_path, text, up) as pool:
@@ -139,7 +139,7 @@ def test_requests_under_way_are_counted_over_reloads_without_a_file(tmp_path: Pa
     running[1].failed(now, Failure(kind=FailureKind.AUTHENTICATION, message="no", status=401))
     accounts.sync()
     first = next(pools.overview(now))
-    assert (first["in_flight"], first["requests"], first["balance"], first["state"]) == (0, 2, 7.0, "disabled")
+    assert (first["in_flight"], first["requests"], first["balance"], first["state"]) == (0, 2, 7.0, "refused")
     assert not (tmp_path / "pool.db").exists()
     accounts.close()
 
@@ -291,9 +291,10 @@ def test_every_request_leaves_a_record_without_secrets(pool: Pooled) -> None:
         record = _records(pool, asked)[0]
         assert record["attempts"] == pool.decision(answer)["attempts"]
         assert record["outcome"] == "answered"
-    everything = pool.gateway.log + pool.admin.get("/decisions").text + pool.admin.get("/accounts").text
-    everything += "".join(_kept(pool))
-    for canary in (secret("a"), secret("b"), ADMIN_KEY, CLIENT_KEY, "canary-prompt", "Incorrect API key provided."):
+    records = pool.gateway.log + pool.admin.get("/decisions").text
+    assert "Incorrect API key provided." not in records
+    everything = records + pool.admin.get("/accounts").text + "".join(_kept(pool))
+    for canary in (secret("a"), secret("b"), ADMIN_KEY, CLIENT_KEY, "canary-prompt"):
         assert canary not in everything
 
 

@@ -49,7 +49,8 @@ def run(test: Callable[[GatewayStore, BackgroundJob], Awaitable[None]], limits: 
     async def main() -> None:
         store = GatewayStore(MEMORY, [KEY], limits or StoreLimits())
         request = b'{"model":"m","input":"hello","background":true}'
-        turn = await begin_turn(store, OWNER, request, read_state_fields(request))
+        turn = begin_turn(store, OWNER, request, read_state_fields(request))
+        await turn.look_up()
         job = BackgroundJob(turn, OPENING)
         await job.start()
         try:

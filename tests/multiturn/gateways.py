@@ -25,6 +25,7 @@ from trilogue.model import Protocol
 
 OTHER_KEY = "other-client-key-canary-9b2e"
 NO_STATE = "none"
+SHARED = "shared_objects: all"
 STATE_FOLDER = "trilogue"
 """under XDG_STATE_HOME, which each test gateway has its own of"""
 MODELS = {
@@ -49,9 +50,18 @@ PROVIDERS = (
 
 
 def settings(
-    *, workers: int = 1, state: str = "", accounts: tuple[str, ...] = ("a", "b"), provider: str = "", more: str = ""
+    *,
+    workers: int = 1,
+    state: str = "",
+    accounts: tuple[str, ...] = ("a", "b"),
+    provider: str = "",
+    server: str = "",
+    more: str = "",
 ) -> str:
-    """Return a configuration. `state` is `none`, a path or a `postgresql://` URL; `provider` is added to each."""
+    """Return a configuration.
+
+    `state` is `none`, a path or a `postgresql://` URL; `provider` is added to each provider, `server` to the server.
+    """
     pool = ", ".join(account(name, f"priority: {tier}") for tier, name in enumerate(accounts, 1))
     lines = [
         f"  {name}: {{protocol: {protocol.value}, base_url: UPSTREAM{path}, accounts: [{pool}], {what}"
@@ -61,7 +71,8 @@ def settings(
     lines.append('  demo: {protocol: openai_responses, base_url: "demo:"}')
     kept = [f"state: {state}"] if state else []
     keys = "keys: [{name: one, key: env:TRILOGUE_KEY}, {name: other, key: env:OTHER_KEY}]"
-    return "\n".join([f"server: {{workers: {workers}, drain_seconds: 2}}", keys, *kept, "providers:", *lines, more])
+    first = f"server: {{workers: {workers}, drain_seconds: 2{', ' + server if server else ''}}}"
+    return "\n".join([first, keys, *kept, "providers:", *lines, more])
 
 
 EVERY_UPSTREAM = pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: protocol.short)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
-from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS, Gateway
+from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS, SHARED, Gateway, gateway, settings
 from trilogue.model import Protocol
 
 HELLO: Any = [{"role": "user", "content": "say hello"}, {"role": "assistant", "content": "hello"}]
@@ -151,9 +152,14 @@ def test_a_conversation_that_is_busy_for_long(one: Gateway) -> None:
     assert responses.create(model=model, input="say y", conversation=made.id).output_text == "y"
 
 
-def test_a_conversation_that_only_the_upstream_knows(one: Gateway) -> None:
-    """Its id is passed on."""
+def test_a_conversation_that_only_the_upstream_knows(one: Gateway, tmp_path: Path) -> None:
+    """Its id is passed on if client keys share such things; otherwise it may be another key's."""
     state = one.up.responses.account("a")
     made = state.create_conversation({"items": HELLO})
-    seen = one.client.responses.create(model=MODELS[Protocol.RESPONSES], input="recall", conversation=made["id"])
+    with pytest.raises(openai.NotFoundError):
+        one.client.responses.create(model=MODELS[Protocol.RESPONSES], input="recall", conversation=made["id"])
+    with gateway(tmp_path, one.up, settings(server=SHARED)) as sharing:
+        seen = sharing.client.responses.create(
+            model=MODELS[Protocol.RESPONSES], input="recall", conversation=made["id"]
+        )
     assert json.loads(seen.output_text)["users"] == ["say hello", "recall"]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.gateway.process import until
 from tests.multiturn.agents import Link, ResponsesAgent, all_results
-from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS, NO_STATE, Gateway, gateway, settings
+from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS, NO_STATE, SHARED, Gateway, gateway, settings
 from tests.multiturn.strict import StrictUpstream
 from tests.state.responses.postgres import Server
 from tests.timing import pass_time
@@ -173,8 +173,8 @@ def _try_to_store(running: Gateway, acknowledged: list[str]) -> bool:
 
 @pytest.fixture(scope="module")
 def stateless(_upstream: StrictUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway that keeps nothing."""
-    with gateway(tmp_path_factory.mktemp("none"), _upstream, settings(state=NO_STATE)) as running:
+    """A gateway that keeps nothing, and whose keys share what upstreams keep."""
+    with gateway(tmp_path_factory.mktemp("none"), _upstream, settings(state=NO_STATE, server=SHARED)) as running:
         yield running
 
 

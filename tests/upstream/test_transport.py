@@ -50,6 +50,23 @@ def test_request_is_written_as_given(loop: str) -> None:
     run(loop, test)
 
 
+def test_headers_that_the_response_names_as_those_of_the_connection_are_left_out(loop: str) -> None:
+    """They are for the next hop only (RFC 9110 §7.6.1), also if the connection is named later or several times."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        named = b"x-one: 1\r\nconnection: X-One , keep-alive\r\nconnection: x-two\r\nx-two: 2\r\nx-three: 3\r\n"
+        await peer.send(OK.replace(b"content-length", named + b"content-length"))
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            response = await http.send(post(port))
+            assert await response.read(10) == b"ok"
+            assert [name for name, _ in response.headers] == ["connection", "connection", "x-three", "content-length"]
+
+    run(loop, test)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("a", "b\r\nc: d"), ("a", "b\nc"), ("a", "\0"), ("a b", "c"), ("", "c"), ("a:", "c"), ("a", "€")],

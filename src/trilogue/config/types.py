@@ -26,6 +26,7 @@ from trilogue.keys import KeyOptions
 from trilogue.limits import BudgetSettings, RateLimits
 from trilogue.model import Severity, Usage
 from trilogue.pool import AccountSpec, Pools, PoolsSettings, ProviderSpec
+from trilogue.presets import PRESETS
 from trilogue.routing import RoutableProvider, Route, Router
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -56,8 +57,13 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """largest request, and largest response that is not streamed, in bytes"""
     max_upload_bytes: Annotated[int, Meta(ge=1024, le=2**40)] = 512 * 1024 * 1024
     """largest file or form that is passed on while it arrives, in bytes"""
-    shared_lists: bool = False
-    """let every client key list the files, batches and other objects of all client keys"""
+    shared_objects: Literal["key", "owner", "all"] = "key"
+    """who may use files, batches and other objects, and reasoning that the gateway has sealed: the client key that made
+    them, all keys with its `owner`, or all keys"""
+    open_objects: tuple[str, ...] = ()
+    """ids of files, vector stores and the like that every client key may use, whoever made them"""
+    unjudged_endpoints: tuple[str, ...] = ()
+    """other endpoints that may be used although policies apply that cannot judge them, by path such as `/files`"""
     keepalive_seconds: Annotated[float, Meta(gt=0, le=15)] = 10.0
     """silence after which a streaming client gets a keep-alive"""
     max_continuations: Annotated[int, Meta(ge=0, le=100)] = 10
@@ -181,6 +187,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             self.routes,
             self.default_provider,
             absent=absent,
+            needs={name: preset.needs for name, preset in PRESETS.items() if name not in self.providers},
         )
 
     @property

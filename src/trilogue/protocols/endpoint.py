@@ -7,7 +7,7 @@ is reached and recognised; bodies and streams are the codec's. Nothing here know
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -94,11 +94,17 @@ class ModelInUrl(Struct, frozen=True, kw_only=True):
     """returns the path that counts tokens for a model"""
 
 
+Paid = Literal["nothing", "input", "output", "unbounded"]
+"""what a request to an endpoint costs: nothing, its input, input and output, or what nobody can tell before"""
+
+
 class OtherEndpoint(Struct, frozen=True, kw_only=True):
     """An endpoint of a vendor's API that is not translated: requests and responses pass through as bytes."""
 
     path: str
     """below the version"""
+    paid: Paid = "unbounded"
+    """what its requests cost, for budgets; looking at objects and deleting them costs nothing"""
     objects: bool = False
     """whether it is about objects that the vendor keeps for an account, such as files. Everything below the path is
     served too, and all requests go to the same account"""
@@ -106,6 +112,17 @@ class OtherEndpoint(Struct, frozen=True, kw_only=True):
     """reads the object `usage` of a response; None if there is no such object"""
     links: tuple[str, ...] = ()
     """fields of a response with a URL of the same API that the client is meant to ask next"""
+    models: tuple[str, ...] = ()
+    """where a request that makes something names its models: paths of fields. Empty: the request does not tell which
+    models will run"""
+    makes: tuple[str, ...] = ()
+    """where the response to a request about an object names others that the vendor made from it: paths of fields"""
+    cursor: tuple[str, str] = ("after", "last_id")
+    """how to ask for the next page of a list: the name in the query, and the field of a page with its value"""
+    everyones: tuple[str, ...] = ()
+    """values of `type` by which a request asks for what the account keeps for all of its users"""
+    texts: tuple[str, ...] = ()
+    """fields with all of the text that a request sends, if no model writes anything in the response"""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -174,6 +191,14 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """whether clients may send their requests as messages over a WebSocket on the same path"""
     conversations: str = ""
     """where stored conversations are, for clients that can continue them; empty if the protocol has none"""
+    model_fields: tuple[str, ...] = ()
+    """request fields that name more models, which an upstream may use instead: texts, lists, or objects with `model`"""
+    object_fields: frozenset[str] = frozenset()
+    """request fields, at any depth, with ids of objects that the vendor keeps: texts, lists, or objects with `id`"""
+    making_tools: tuple[bytes, ...] = ()
+    """what is in every request with a hosted tool that makes objects, such as containers"""
+    made_objects: tuple[str, ...] = ()
+    """where a response, or an event of a stream, has the ids of such objects: paths of fields"""
     others: tuple[OtherEndpoint, ...] = ()
     """what vendors offer besides; protocols of the same vendor have the same ones"""
     terminal: bytes = b""

@@ -18,12 +18,13 @@ from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.request.call import Call, read_asked
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
+from trilogue.gateway.request.ownership import check_body
+from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.summarized import SummarizedResponse
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.compaction import as_output, compaction_item, kept_messages, summary_of, summary_request
 from trilogue.gateway.stored.fields import input_items, read_state_fields, with_ids
-from trilogue.gateway.stored.turn import begin_turn
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Loss
 from trilogue.protocols.content.ids import digest
@@ -52,10 +53,9 @@ async def handle(context: RequestContext) -> None:
     call = replace(new_call(context, asked, context.strict), stream=False)
     fields = read_state_fields(call.body)
     fields.store = False  # the API keeps nothing of a compaction
-    if services.store is not None and fields.need_store:
-        with watching(context):
-            call.turn = await begin_turn(services.store, context.owner, call.body, fields)
+    call.turn = await stored_turn(context, call.body, fields)
     routed: Sequence[Upstream] = await targets_of(context, call.model)
+    await check_body(context, call.body, routed)
     if context.entry.judged:
         judged = await judge_request(context, call, routed)
         if judged is None:
@@ -148,7 +148,7 @@ def _compacted(call: Call, response: dict[str, Json], services: Services) -> dic
     history = [item.data for item in turn.history] if turn is not None else []
     kept = kept_messages((*history, *(turn.own if turn is not None and turn.own else own)))
     messages = with_ids([as_output(data) for data in kept], identifier)
-    item = compaction_item(summary_of(response), call.client, services.sealer, identifier)
+    item = compaction_item(summary_of(response), call.client, call.sealer, identifier)
     return {
         "id": identifier,
         "object": "response.compaction",
@@ -161,7 +161,7 @@ def _compacted(call: Call, response: dict[str, Json], services: Services) -> dic
 def _compacted_turn(call: Call, response: dict[str, Json], services: Services) -> dict[str, Json]:
     """Return the response to a request with the trigger: that of the model, with the item as its only output."""
     asked, identifier = parse_request(call.sent), _new_id(call)
-    item = compaction_item(summary_of(response), call.client, services.sealer, identifier)
+    item = compaction_item(summary_of(response), call.client, call.sealer, identifier)
     echoed = {name: asked.get(name) or default for name, default in _ECHOED.items()}
     stored = call.turn is not None and call.turn.fields.stores
     return {**response, **echoed, "id": identifier, "model": call.shown_model, "store": stored, "output": [item]}

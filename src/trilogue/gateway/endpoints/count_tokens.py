@@ -20,18 +20,21 @@ from trilogue.gateway.request.context import RequestContext, read_large, targets
 from trilogue.gateway.request.failures import MAX_ERROR_BYTES, error_body, response_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.limits import check_allowed
-from trilogue.gateway.request.outbound import own_body
+from trilogue.gateway.request.outbound import own_body, refuse_state
+from trilogue.gateway.request.ownership import check_body
+from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.headers import JSON_HEADERS, loss_header
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.stored.compaction import opened
+from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import FailureKind, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
-from trilogue.translate.requests import translate_request
+from trilogue.translate.requests import fit_own, translate_request
 from trilogue.upstream import Transport, UpstreamRequest, UpstreamResponse
 
 _NO_SUCH_ENDPOINT = frozenset({404, 405, 501})
@@ -58,16 +61,22 @@ async def handle(context: RequestContext) -> None:
         asked = read_asked(body, context.entry.services.only_model, strict=context.strict, head=context.entry.head)
     context.record.model = asked.model
     targets: Sequence[Upstream] = await targets_of(context, asked.model)
+    await check_body(context, asked.body, targets)
+    turn = await stored_turn(context, asked.body, locks=False) if context.entry.continues else None
+    if context.entry.judged and turn is not None and turn.foreign is None:
+        # What came before is sent too.
+        asked, turn = replace(asked, body=turn.expanded), None
     if context.entry.judged:
         judged = await judge_count(context, asked, targets)
         call, targets = judged.call, judged.targets
         asked = replace(asked, body=call.body, model=call.model, losses=call.losses)
-    body, target = asked.body, check_allowed(context, asked.model, targets)[0]
+    body, target = asked.body, check_allowed(context, asked.model, targets, asked.body)[0]
     provider = context.entry.services.providers[target.provider]
     record = context.record
     record.provider = provider.name
     protocol = context.entry.client if context.entry.client in provider.protocols else provider.protocol
     record.upstream, record.upstream_model = protocol.short, target.model
+    body = _with_history(context, body, turn, provider, target)
     counted = None
     with watching(context):
         if CODECS[protocol].endpoint.counting is not None and not provider.is_demo:
@@ -75,6 +84,24 @@ async def handle(context: RequestContext) -> None:
         if counted is None:
             counted = await in_thread(_estimated, context, body) if large else _estimated(context, body)
     await _reply(context, replace(counted, losses=[*asked.losses, *counted.losses]))
+
+
+def _with_history(
+    context: RequestContext, body: bytes, turn: StoredTurn | None, provider: UpstreamProvider, target: Upstream
+) -> bytes:
+    """Return a request with what it refers to, unless its upstream knows that. Raises ClientError for unknown ids."""
+    client = context.entry.client
+    if not context.entry.continues:
+        return body
+    speaks = client in provider.protocols and not provider.is_demo
+    keeps_state = speaks and provider.profile(target.model, client).keeps_state
+    # Any of several accounts may be asked, and only one of them knows the earlier response.
+    account = next(iter(provider.accounts)) if len(provider.accounts) == 1 else ""
+    if turn is not None and turn.is_complete_with(provider.name, account, keeps_state):
+        body = turn.expanded_for(provider.name, account)[0]
+    if not keeps_state:
+        refuse_state(body, client)
+    return body
 
 
 class _Asked(NamedTuple):
@@ -127,8 +154,27 @@ def _for_upstream(
     if protocol is not context.entry.client:
         return _translated(context, body, provider, asked)
     profile = provider.profile(model, protocol)
-    own, losses = own_body(body, protocol, context.strict, context.entry.services.sealer, profile)
-    return own if model == named else with_model(own, named, model), losses
+    own, losses = own_body(body, protocol, context.strict, context.entry.sealer, profile)
+    if model != named:
+        own = with_model(own, named, model)
+    fit = provider.own_profile(model, protocol)
+    if fit is None:
+        return own, losses
+    fitted, changed = _fitted(context, own, Target(protocol=protocol, model=model, profile=fit, provider=provider.name))
+    return fitted, losses + changed
+
+
+def _fitted(context: RequestContext, body: bytes, target: Target) -> tuple[bytes, list[Loss]]:
+    """Return a body of the upstream's own protocol as the model accepts it; the same bytes if nothing has to change."""
+    ledger, given = Ledger(), parse_request(body)
+    counting = CODECS[target.protocol].endpoint.counting
+    added = counting.added if counting is not None else {}
+    wire = {**added, **given}
+    fitted = fit_own(wire, target, ledger)
+    ledger.refuse_if_any(context.strict)
+    if fitted is wire:
+        return body, []
+    return dump({name: value for name, value in fitted.items() if name in given or name not in added}), ledger.losses
 
 
 async def _exchange(transport: Transport, request: UpstreamRequest, seconds: float) -> tuple[UpstreamResponse, bytes]:
@@ -150,13 +196,13 @@ def _translated(
 ) -> tuple[bytes, list[Loss]]:
     protocol, model = asked.protocol, asked.model
     endpoint = CODECS[context.entry.client].endpoint
-    wire = parse_request(opened(body, context.entry.services.sealer) if endpoint.compaction else body)
+    wire = parse_request(opened(body, context.entry.sealer) if endpoint.compaction else body)
     counting = endpoint.counting
     if counting is not None:
         wire = {**counting.added, **wire}
     where = Target(protocol=protocol, model=model, profile=provider.profile(model, protocol), provider=provider.name)
     up = translate_request(
-        wire, source=context.entry.client, target=where, strict=context.strict, sealer=context.entry.services.sealer
+        wire, source=context.entry.client, target=where, strict=context.strict, sealer=context.entry.sealer
     )
     theirs = CODECS[protocol].endpoint.counting
     omitted: Set[str] = theirs.omitted if theirs is not None else frozenset()

@@ -18,11 +18,12 @@ from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.made_objects import watch_made_objects
+from trilogue.gateway.request.ownership import check_body
+from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.stored.compaction import TRIGGER_MARK, asks_for_compaction
-from trilogue.gateway.stored.fields import read_state_fields
 from trilogue.gateway.stored.reasoning import ReasoningMemory
-from trilogue.gateway.stored.turn import StoredTurn, begin_connection_turn, begin_turn
 from trilogue.keys import ManagedKey
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
@@ -66,7 +67,7 @@ async def handle(context: RequestContext) -> None:
 
 
 async def read_call(context: RequestContext) -> Call:
-    """Read a request, and look up what it refers to. `run` releases that."""
+    """Read a request, and look up what it refers to."""
     services = context.entry.services
     body = await context.request.body(services.limits.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
@@ -78,32 +79,18 @@ async def read_call(context: RequestContext) -> Call:
         asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
     call = new_call(context, asked, strict)
     if context.entry.continues:
-        call.turn = await _turn(context, call.body)
+        call.turn = await stored_turn(context, call.body)
     return call
 
 
-async def _turn(context: RequestContext, body: bytes) -> StoredTurn | None:
-    """Return what a request refers to and what is to be kept of its response; None if there is neither."""
-    services, connection = context.entry.services, context.entry.connection
-    if services.store is None and connection is None:
-        return None
-    fields = read_state_fields(body)
-    if services.store is not None and (fields.need_store or connection is not None):
-        with watching(context):
-            return await begin_turn(services.store, context.owner, body, fields, connection)
-    if services.store is None and connection is not None:
-        return begin_connection_turn(services.stores.volatile, context.owner, body, fields, connection)
-    return None
-
-
 async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] = ()) -> None:
-    """Respond to a request that was read, and release its turn, unless that belongs to a job.
-
-    `targets`: where it may go, if that is known.
-    """
-    services, turn = context.entry.services, call.turn
+    """Respond to a request that was read. `targets`: where it may go, if that is known."""
+    services = context.entry.services
     try:
         targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
+        if services.keys.is_shared:
+            await check_body(context, call.body, targets)
+            watch_made_objects(context, call.body)
         if context.entry.judged:
             judged = await judge_request(context, call, targets)
             if judged is None:
@@ -124,8 +111,6 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
     finally:
         if call.policies is not None:
             call.policies.close()
-        if turn is not None and turn.lease is not None and not turn.in_job:
-            await turn.release()
 
 
 async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | None:

@@ -108,7 +108,7 @@ async def _judged(
     """Return a request as it may go out, and where to. If a policy has stopped it, that is noted in the policies."""
     waiting: tuple[Policy, ...] = policies.policies
     for _ in range(MOST_MODELS):
-        judged = await judged_call(call, policies, waiting, context.entry.services.sealer)
+        judged = await judged_call(call, policies, waiting)
         if judged is None:
             break
         changed, call = judged.model != call.model, judged

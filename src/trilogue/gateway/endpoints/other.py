@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from trilogue.errors import UpstreamError
+from trilogue.gateway.endpoints.judged_texts import judge_other
 from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.admission import HttpRoute
 from trilogue.gateway.request.context import RequestContext, cancelled_error
 from trilogue.gateway.request.failures import client_failure
 from trilogue.gateway.request.limits import count_other
-from trilogue.gateway.request.other import OtherCall, OtherRoute, find_targets, read_other
+from trilogue.gateway.request.other import OtherCall, OtherRoute, check_objects_of, find_targets, read_other
 from trilogue.gateway.response.other import OtherAttempts
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.model import Protocol
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
 from trilogue.protocols.endpoint import OtherEndpoint
-from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS, protocol_of_client
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
@@ -31,10 +31,6 @@ from trilogue.state import steady_time
 _SEGMENT = re.compile(r"[\w~:@=.-]{1,200}", re.ASCII)
 _PREFIX = re.compile(r"(/[\w~.-]{1,200}){1,8}", re.ASCII)
 _MOST_SEGMENTS = 8
-_SHARED_LIST = (
-    "this list has what all client keys have stored, so it is not shown: ask for single objects by their ids, or have "
-    "the operator set server.shared_lists"
-)
 
 
 class OtherEndpoints:
@@ -80,16 +76,16 @@ class OtherEndpoints:
 async def handle(route: OtherRoute, context: RequestContext) -> None:
     """Respond to one request. Raises ClientGone and errors of the request; others are sent to the client."""
     services, record = context.entry.services, context.record
-    if _lists_all(route, context):
-        context.refuse(own_failure(403, _SHARED_LIST, "shared_list"))
-        return
     call = await read_other(context, route)
     record.model = sane(call.model)
     targets: Sequence[Upstream] = await find_targets(context, call)
+    if context.entry.judged:
+        call = await judge_other(context, call, targets)
     key, reservation = context.entry.key, None
     if key is not None and (key.restricted or services.limiter.applies_to_all):
         targets, reservation = await count_other(context, call, targets)
     try:
+        await check_objects_of(context, call, targets)
         await _respond(context, call, targets)
     finally:
         if reservation is not None:
@@ -126,13 +122,6 @@ def _fail(context: RequestContext, error: UpstreamError) -> None:
     failure = client_failure(error, context.entry.client, context.record)
     context.record.mark_failed(failure)
     context.refuse(failure)
-
-
-def _lists_all(route: OtherRoute, context: RequestContext) -> bool:
-    """Return whether a request asks for the objects of all clients, which only one client at all may see."""
-    services = context.entry.services
-    is_list = context.request.method == "GET" and context.entry.path == route.endpoint.path
-    return route.endpoint.objects and is_list and services.keys.is_shared and not services.config.server.shared_lists
 
 
 def public_url(context: RequestContext) -> str:

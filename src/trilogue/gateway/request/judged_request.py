@@ -20,17 +20,16 @@ from trilogue.policies import Policy
 from trilogue.profiles import UNCHANGED
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
-from trilogue.translate.reasoning.seal import Sealer
 
 
-async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Policy], sealer: Sealer) -> Call | None:
+async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Policy]) -> Call | None:
     """Return a call as it may go out, or None if a policy has stopped it. `chosen`: those that have not judged it yet.
 
     Raises BadRequest if it is not a valid request of its protocol.
     """
     body = call.whole
     large = len(body) > LARGE_BYTES
-    request = await in_thread(_decoded, call, body, sealer) if large else _decoded(call, body, sealer)
+    request = await in_thread(_decoded, call, body) if large else _decoded(call, body)
     judged = await policies.judge(request, chosen)
     if judged is None or judged is request:
         return None if judged is None else call
@@ -40,18 +39,18 @@ async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Po
     refuse_losses(losses, call.strict)
     asked = call.asked or AskedFor(call.model, call.body)
     changed = replace(call, model=judged.model, asked=asked, losses=(*call.losses, *losses))
-    if call.turn is None or call.turn.foreign_conversation:
+    if call.turn is None or call.turn.foreign is not None:
         changed.body = wire
     else:
         call.turn.changed = wire
     return changed
 
 
-def _decoded(call: Call, body: bytes, sealer: Sealer) -> Request:
+def _decoded(call: Call, body: bytes) -> Request:
     codec = CODECS[call.client]
     if codec.endpoint.compaction and body.find(ITEM_MARK) >= 0:
         # A summary that this gateway has sealed is text for the upstream, so policies must see it.
-        body = opened(body, sealer)
+        body = opened(body, call.sealer)
     return codec.decode_request(parse_request(body))
 
 

@@ -8,23 +8,30 @@ stored objects always to the same one, because a client asks for them by id.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from trilogue.errors import BadRequest, ClientError
+from trilogue.gateway.request.batch_files import BATCH, BatchLines
 from trilogue.gateway.request.call import read_named, with_model
 from trilogue.gateway.request.context import RequestContext, watching
+from trilogue.gateway.request.forms import FormReader, boundary_of
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.named import NamedObjects, models_of, models_of_query, objects_of
 from trilogue.gateway.request.outbound import Outbound, Place
+from trilogue.gateway.request.ownership import check_objects, is_guarded, object_store, subject_of
 from trilogue.gateway.request.uploads import HeldUpload
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamProvider
+from trilogue.jsontext.pairs import read_pairs
 from trilogue.model import Protocol
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import NoRoute, Upstream
 from trilogue.upstream import UpstreamRequest
 
+_FILES = "/v1/files"
 PROVIDER_HEADER = "trilogue-provider"
 """the header by which a client names the provider, where there are several that fit"""
 
@@ -34,6 +41,22 @@ class OtherRoute(Struct, frozen=True):
 
     endpoint: OtherEndpoint
     protocols: tuple[Protocol, ...]
+
+    @property
+    def object_fields(self) -> frozenset[str]:
+        """Request fields with ids of objects."""
+        return CODECS[self.protocols[0]].endpoint.object_fields
+
+    @property
+    def reference_fields(self) -> tuple[str, ...]:
+        """Fields with ids of any kind, also those of earlier responses, in requests inside of a batch."""
+        states = [field for one in self.protocols for field in CODECS[one].endpoint.state_fields]
+        return (*sorted(self.object_fields), *states)
+
+    @property
+    def model_fields(self) -> tuple[str, ...]:
+        """Request fields that name more models."""
+        return CODECS[self.protocols[0]].endpoint.model_fields
 
     def protocol_for(self, provider: UpstreamProvider) -> Protocol | None:
         """Return the protocol whose address and headers a provider is asked with; None if it speaks none of them."""
@@ -64,21 +87,59 @@ class NoProvider(ClientError):
 
 
 async def read_other(context: RequestContext, route: OtherRoute) -> OtherCall:
-    """Read a request: all of it if it is JSON, else only as much as it takes to find the model."""
+    """Read a request: all of it if it is JSON, else only as much as it takes to find the model.
+
+    Raises BadRequest for a form that servers may read in different ways, also later, while it is sent on.
+    """
     request, server = context.request, context.entry.services.config.server
     if request.declared_length == 0:
         return OtherCall(route=route)
-    kind = request.headers.get("content-type", "")
-    if _is_json(kind):
+    kind, guarded = request.headers.get("content-type", ""), is_guarded(context)
+    boundary = boundary_of(kind)
+    # Some servers read JSON whatever it is called. It must not refer to another client's objects.
+    if _is_json(kind) or (boundary is None and guarded):
         body = await request.body(server.max_body_bytes)
         if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
             context.byte_observers.inbound_request(body)
         named = await in_thread(read_named, body) if len(body) > LARGE_BYTES else read_named(body)
+        if guarded and route.endpoint.objects and BATCH in read_pairs(named.body).all("purpose"):
+            # Its parts come later, and do not say what they are for.
+            raise BadRequest(f"send a file for a batch as a form to {_FILES}", path="purpose")
         return OtherCall(route=route, model=named.model, body=named.body)
-    upload = HeldUpload(request, server.max_upload_bytes)
-    if not route.endpoint.objects:
-        await upload.find_model(kind, server.max_body_bytes)
+    form, lines = None, None
+    if boundary is not None and (route.endpoint.models or guarded):
+        form = FormReader(boundary, route.object_fields if guarded else ())
+        lines = BatchLines(route.reference_fields) if guarded and route.endpoint.objects else None
+    upload = HeldUpload(request, server.max_upload_bytes, form, lines)
+    if route.endpoint.models:
+        await upload.find_model(server.max_body_bytes)
     return OtherCall(route=route, model=upload.model.name if upload.model is not None else "", upload=upload)
+
+
+async def check_objects_of(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> None:
+    """Raise UnknownObject if a request is about an object that its client may not use, or refers to one."""
+    if not is_guarded(context):
+        return
+    route, providers = call.route, {target.provider for target in targets}
+    if route.endpoint.objects:
+        object_store(context)
+    subject = subject_of(context.entry.path, route.endpoint) if route.endpoint.objects else ""
+    if subject:
+        await check_objects(context, NamedObjects(frozenset({subject})), providers)
+    if call.body:
+        work = partial(objects_of, call.body, route.object_fields, route.endpoint.everyones)
+        await check_objects(context, await in_thread(work) if len(call.body) > LARGE_BYTES else work(), providers)
+
+
+def named_models(context: RequestContext, call: OtherCall) -> list[str]:
+    """Return every model that a request may use; none if the request does not tell. Raises BadRequest."""
+    route, endpoint = call.route, call.route.endpoint
+    if context.entry.path != endpoint.path or not endpoint.models:
+        return []
+    names = models_of_query(context.entry.query)
+    if call.upload is not None:
+        return [*names, call.model] if call.model else names
+    return [*names, *models_of(call.body, (*endpoint.models, *route.model_fields))] if call.body else names
 
 
 def _is_json(content_type: str) -> bool:

@@ -20,7 +20,7 @@ from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.compaction import ITEM_MARK, opened
-from trilogue.gateway.stored.fields import REFERENCE_MARK, input_items, reference_of
+from trilogue.gateway.stored.fields import input_items, may_refer, reference_of
 from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
@@ -51,7 +51,7 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
     """
     endpoint = CODECS[protocol].endpoint
     named = [name for name in endpoint.state_fields if b'"%b"' % name.encode() in body]
-    refers = endpoint.continues and body.find(REFERENCE_MARK) >= 0
+    refers = endpoint.continues and may_refer(body)
     if not named and not refers:
         return
     fields = _decode_fields(body)
@@ -172,12 +172,12 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     options = RequestOptions(
         strict=call.strict,
         repair=services.config.repair_history,
-        sealer=services.sealer,
+        sealer=call.sealer,
         recall=None if call.memory is None else _recalled(call.memory, place, services),
     )
     body = call.body if call.turn is None else call.turn.expanded
     if CODECS[call.client].endpoint.compaction and body.find(ITEM_MARK) >= 0:
-        body = opened(body, services.sealer)
+        body = opened(body, call.sealer)
     up = translate_request_with(body, call.client, target, options)
     wire, losses = up.body, up.losses
     if call.memory is not None and call.memory.unread:
@@ -224,8 +224,11 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     elif not keeps_state:
         refuse_state(body, call.client)
     codec, source = CODECS[call.client], body
+    if services.store is None and codec.endpoint.continues:
+        # Whatever the upstream stores: the client cannot fetch it here.
+        echo = {**(echo or {}), "store": False}
     if codec.may_hold_sealed(body, accepts_text(call.client, profile)):
-        body, foreign = own_body(body, call.client, call.strict, services.sealer, profile)
+        body, foreign = own_body(body, call.client, call.strict, call.sealer, profile)
         losses, source = losses + foreign, body
     if model != call.model:
         body = with_model(body, call.model, model)
@@ -314,7 +317,7 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     wire, losses = strip_reasoning(call.whole, protocol=call.client, only=only)
     refuse_losses(losses, call.strict)
     body = dump(wire)
-    turn = call.turn if call.turn is None or call.turn.foreign_conversation else call.turn.with_expanded(body)
+    turn = call.turn if call.turn is None or call.turn.foreign is not None else call.turn.with_expanded(body)
     memory = None if call.memory is None else call.memory.without_earlier() if only is None else call.memory
     return replace(call, body=body, turn=turn, memory=memory), losses
 

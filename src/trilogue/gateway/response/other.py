@@ -10,11 +10,15 @@ import json
 import re
 import time
 from functools import lru_cache
+from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from trilogue.errors import UpstreamError
 from trilogue.gateway.request.failures import for_client
 from trilogue.gateway.request.other import OtherCall, other_outbound
-from trilogue.gateway.request.outbound import Place
+from trilogue.gateway.request.outbound import Outbound, Place
+from trilogue.gateway.request.ownership import ObjectResponse, notes_response
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.attempt_loop import AttemptLoop
 from trilogue.gateway.response.headers import kept_headers
@@ -58,12 +62,25 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
         place = Place(provider, account, planned.model)
         outbound = other_outbound(self.context, self.call, place)
         self.context.record.upstream = planned.protocol = outbound.protocol.short
-        attempt = self.attempt = UpstreamAttempt(planned, place, outbound)
-        await attempt.send(self.limits, False, self.context.byte_observers)
+        if not notes_response(self.context, self.call.route.endpoint):
+            return await self._made(planned, place, outbound)
+        response = ObjectResponse(self.context, self.call.route.endpoint, provider.name)
+        result = await self._made(planned, place, outbound, response)
+        while response.next_page:
+            # Nothing on this page is the client's, and some SDKs stop at an empty page.
+            outbound = _at_page(outbound, self.call.route.endpoint, response.next_page)
+            result = await self._made(planned, place, outbound, response)
+        return result
+
+    async def _made(
+        self, planned: Attempt, place: Place, outbound: Outbound, noted: ObjectResponse | None = None
+    ) -> RelayResult:
+        attempt = UpstreamAttempt(planned, place, outbound)
+        await self.send(attempt, False)
         planned.first_byte = time.monotonic() + STEADY_OFFSET - self.plan.decision.at
         try:
             await attempt.check()
-            return await self._relay(attempt)
+            return await self._relay(attempt, noted)
         finally:
             if not attempt.response.complete:
                 await attempt.response.aclose()
@@ -75,13 +92,19 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
         self.notify_ended(failure_of(error))
         return may_retry
 
-    async def _relay(self, attempt: UpstreamAttempt) -> RelayResult:
+    async def _relay(self, attempt: UpstreamAttempt, noted: ObjectResponse | None) -> RelayResult:
         """Send the response to the client. Raises UpstreamError as long as nothing was sent."""
         response, responder, endpoint = attempt.response, self.context.responder, self.call.route.endpoint
         kind = _content_type(response)
-        if endpoint.links and kind.startswith("application/json"):
-            limit = self.services.limits.max_body_bytes
-            body = with_links(await response.read(limit), endpoint, self.public_url)
+        is_json = kind.startswith("application/json")
+        if (is_json and (noted is not None or endpoint.links)) or (noted is not None and noted.is_list):
+            body = await response.read(self.services.limits.max_body_bytes)
+            if noted is not None:
+                body = await noted.read(body)
+                if noted.next_page:
+                    return RelayResult()
+            if endpoint.links:
+                body = with_links(body, endpoint, self.public_url)
             responder.reply(response.status, _headers(response), body)
             return RelayResult()
         data = await response.chunk()
@@ -99,7 +122,7 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
             failure = attempt.redactor.failure(failure_of(error))
             self.context.record.mark_failed(for_client(failure, self.context.record))
             return RelayResult(failure=failure)
-        usage = self.context.record.usage = read_usage(tail, endpoint)
+        usage = self.context.record.usage = read_usage(tail, endpoint, streamed=kind.startswith(_STREAM))
         settle = self.services.observers.request_settled
         if settle is not None:
             settle(self.context.record)
@@ -115,17 +138,32 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
             self.services.observers.response_began(record)
 
 
-def read_usage(tail: bytes, endpoint: OtherEndpoint) -> Usage | None:
+def read_usage(tail: bytes, endpoint: OtherEndpoint, *, streamed: bool = False) -> Usage | None:
     """Return the usage that the end of a response reports: in JSON, or in the last event of a stream that has it."""
     if endpoint.usage is None or tail.find(b'"usage"') < 0:
         return None
     text = tail.decode("utf-8", "replace")
     for found in reversed(list(_USAGE.finditer(text))):
         try:
-            return endpoint.usage(_decode(text, found.end())[0])
+            value, end = _decode(text, found.end())
         except ValueError:
             continue
+        if _is_outermost(text[end:].partition("\n")[0] if streamed else text[end:]):
+            return endpoint.usage(value)
     return None
+
+
+def _is_outermost(rest: str) -> bool:
+    """Return whether this is how an object goes on after one of its fields.
+
+    Objects inside of it may come from the client, such as documents to rank, and have a field of the same name.
+    """
+    text = "{" + rest.strip().removeprefix(",")
+    try:
+        end: int = _decode(text)[1]
+    except ValueError:
+        return False
+    return end == len(text)
 
 
 def _content_type(response: UpstreamResponse) -> str:
@@ -143,6 +181,15 @@ def _headers(response: UpstreamResponse) -> Headers:
         # nginx would collect events and send them together.
         passed.append((b"x-accel-buffering", b"no"))
     return [*passed, *kept_headers(response)]
+
+
+def _at_page(outbound: Outbound, endpoint: OtherEndpoint, cursor: str) -> Outbound:
+    """Return a request for the page of a list that follows this cursor."""
+    url, _, query = outbound.request.url.partition("?")
+    name = endpoint.cursor[0]
+    kept = [part for part in query.split("&") if part and part.partition("=")[0] != name]
+    asked = "&".join([*kept, f"{name}={quote(cursor, safe='')}"])
+    return replace(outbound, request=replace(outbound.request, url=f"{url}?{asked}"))
 
 
 def with_links(body: bytes, endpoint: OtherEndpoint, public_url: str) -> bytes:

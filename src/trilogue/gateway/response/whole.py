@@ -43,7 +43,7 @@ async def relay_whole(
     losses = attempt.outbound.losses
     if client.call.policies is not None and client.call.policies.sees_responses:
         summary, body, translation, changes = await judged_whole(
-            client, attempt, body, client.call.policies, services.sealer
+            client, attempt, body, client.call.policies, client.call.sealer
         )
         losses = [*losses, *changes]
     elif len(body) > LARGE_BYTES:
@@ -74,7 +74,7 @@ def _converted(client: ClientResponse, attempt: UpstreamAttempt, body: bytes) ->
         body = dump(collect_stream(body, protocol=upstream))
     if outbound.exchange is None:
         summary = summarize_response(body, source=upstream)
-        body = renamed(body, call.model) if outbound.renamed else body
+        body = renamed(body, call.shown_model) if outbound.renamed else body
         return summary, body if outbound.echo is None else echoed_body(body, outbound.echo), None
     down = translate_response(
         body, source=upstream, target=call.client, exchange=outbound.exchange, stamp=client.stamp()

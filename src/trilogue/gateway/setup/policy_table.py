@@ -55,6 +55,12 @@ class PolicyTable:
         """The names of all policies."""
         return tuple(self._policies)
 
+    @property
+    def of_some_models(self) -> tuple[Policy, ...]:
+        """Policies that apply to some models or routes only."""
+        names = [name for route in self._routes for name in route.policies]
+        return self._named(dict.fromkeys([*names, *(name for _, listed in self._models for name in listed)]))
+
     def of(self, own: Sequence[str], model: str, client: Protocol, targets: Sequence[Upstream]) -> ChosenPolicies:
         """Return the policies for a request. `own`: those of its key. Raises UnknownPolicy."""
         known = (*own, None, model, client, *targets)
@@ -67,7 +73,8 @@ class PolicyTable:
 
     def _choose(self, own: Sequence[str], model: str, client: Protocol, targets: Sequence[Upstream]) -> ChosenPolicies:
         try:
-            number = self._router.resolve(model, client).route
+            # What passes through may name no model.
+            number = self._router.resolve(model, client).route if model else None
         except NoRoute:
             number = None
         route = None if number is None else self._routes[number]

@@ -5,6 +5,7 @@ In: the bytes of a request of the Responses API. Out: `StateFields`, and items a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -18,6 +19,8 @@ from trilogue.state.responses import StoredItem
 
 REFERENCE = "item_reference"
 REFERENCE_MARK = b'"item_reference"'
+ESCAPED = re.compile(rb"\\u00(?:5[fF]|6[1-9a-fA-F]|7[0-9aA])")
+"""a letter or an underscore that is written as an escape, so that a name may not look like itself"""
 _PREFIXES = {
     "message": "msg_",
     "function_call": "fc_",
@@ -48,7 +51,7 @@ class StateFields(Struct):
         # In one function, because requests that use no state should not pay for it.
         if self.store is not False or self.previous_response_id or self.conversation or self.background:
             return True
-        return bytes(self.input).find(REFERENCE_MARK) >= 0
+        return may_refer(bytes(self.input))
 
     @property
     def conversation_id(self) -> str | None:
@@ -62,13 +65,20 @@ class StateFields(Struct):
     @property
     def has_references(self) -> bool:
         """Whether items may be named by their ids only."""
-        return bytes(self.input).find(REFERENCE_MARK) >= 0
+        return may_refer(bytes(self.input))
 
 
 _decode_fields = msgspec.json.Decoder(StateFields).decode
 _decode_body = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 _decode_any = msgspec.json.Decoder().decode
+
+
+def may_refer(data: bytes) -> bool:
+    """Return whether a JSON text may have a reference to an item, also if a letter of it is written as an escape."""
+    if data.find(REFERENCE_MARK) >= 0:
+        return True
+    return data.find(b"\\u00") >= 0 and ESCAPED.search(data) is not None
 
 
 def read_state_fields(body: bytes) -> StateFields:
@@ -116,7 +126,7 @@ def _text_part(text: str, role: Json) -> dict[str, Json]:
 
 def reference_of(data: bytes) -> str | None:
     """Return the id that an item refers to, or None if it is an item of its own."""
-    if data.find(REFERENCE_MARK) < 0:
+    if not may_refer(data):
         return None
     wire = _decode_any(data)
     if isinstance(wire, dict) and wire.get("type") == REFERENCE and isinstance(wire.get("id"), str):

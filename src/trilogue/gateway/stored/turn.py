@@ -1,10 +1,11 @@
 """One turn of a conversation that the gateway remembers: what its request refers to, and what is kept of its response.
 
 fields = read_state_fields(body)                        # fields.need_store: there is something to look up or keep
-turn = await begin_turn(store, owner, body, fields)
+turn = begin_turn(store, owner, body, fields)
+await turn.look_up()
 turn.expanded                                           # the request with its whole history, for any upstream
 await turn.keep(response, origin)                       # before the end of the response leaves
-await turn.release()                                    # always, at the end
+turn.release()                                          # always, at the end, also if one of these has failed
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -34,6 +36,7 @@ from trilogue.model import Json, Loss
 from trilogue.sse import SseParser
 from trilogue.state.responses import (
     Append,
+    ChainBroken,
     ConversationLease,
     ConversationLocked,
     NotFound,
@@ -69,6 +72,14 @@ class UnknownItem(ClientError):
         super().__init__(f"Item with id '{identifier}' not found.", path=f"input[{position}].id", code="not_found")
 
 
+class UnknownReference(Exception):
+    """An id that the gateway does not know. `shown`: the error for the client, unless an upstream knows it."""
+
+    def __init__(self, shown: ClientError) -> None:
+        super().__init__(str(shown))
+        self.shown = shown
+
+
 class UnknownConversation(ClientError):
     """A conversation that this client key does not have."""
 
@@ -98,6 +109,18 @@ class _ResponseHead(Struct):
 _decode_head = msgspec.json.Decoder(_ResponseHead).decode
 
 
+class LookUp(NamedTuple):
+    """How ids are looked up."""
+
+    passes_unknown: bool = False
+    """ids that are not known here are for the upstream to judge, if it keeps state"""
+    locks: bool = True
+    """take the conversation, so that no other request can use it"""
+
+
+_USUAL = LookUp()
+
+
 class StoredTurn(Struct, kw_only=True, eq=False):
     """One turn. `history`: the items of earlier turns. `own`: those of this request, references resolved."""
 
@@ -114,8 +137,12 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     history: tuple[HistoryItem, ...] = ()
     own: tuple[bytes, ...] = ()
     previous: StoredResponse | None = None
-    foreign_conversation: bool = False
-    """whether only an upstream may know the conversation"""
+    foreign: ClientError | None = None
+    """the error for ids that only an upstream may know, where it does not; None if the gateway knows all of them"""
+    refers_here: bool = False
+    """whether some of its items are known to the gateway by their ids alone"""
+    joined: bool = False
+    """whether the request belongs to a conversation that the gateway knows"""
     lease: ConversationLease | None = None
     in_job: bool = False
     """whether a background job stores the response, with the events of its stream"""
@@ -127,12 +154,8 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     @property
     def refers(self) -> bool:
         """Whether the request is not complete without what is stored."""
-        return bool(self.previous or self.lease or self.history) or self.own_changed or self.continues_connection
-
-    @property
-    def own_changed(self) -> bool:
-        """Whether items of the request were named by their ids."""
-        return self.fields.has_references
+        known = self.previous or self.joined or self.history or self.refers_here
+        return bool(known) or self.continues_connection
 
     @property
     def origin(self) -> OriginAccount | None:
@@ -146,9 +169,10 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         """
         if self.changed is not None:
             return True
-        if self.origin == OriginAccount(provider, account) and keeps_state:
-            return False
-        return self.refers or (self.foreign_conversation and not keeps_state)
+        is_origin = self.origin == OriginAccount(provider, account)
+        if self.foreign is not None:
+            return not keeps_state or not (is_origin or self.origin is None)
+        return self.refers and not (is_origin and keeps_state)
 
     def echoed(self, body: dict[str, Json]) -> dict[str, Json]:
         """Return a request as its response echoes it: with the references that the client sent."""
@@ -162,10 +186,10 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     def expanded(self) -> bytes:
         """The request with its whole history, which refers to nothing that is stored.
 
-        Raises UnknownConversation if the history is at an upstream.
+        Raises the error for an unknown id if the history is at an upstream.
         """
-        if self.foreign_conversation:
-            raise UnknownConversation(self.fields.conversation_id or "")
+        if self.foreign is not None:
+            raise self.foreign
         if self.changed is not None:
             return self.changed
         if self._expanded is None:
@@ -240,13 +264,26 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         self._stop_renewing()
         self.lease = None
 
-    async def release(self) -> None:
+    async def look_up(self, how: LookUp = _USUAL) -> None:
+        """Find what the request refers to. Raises BadRequest or ClientError for unknown ids, and StoreError.
+
+        This may take a conversation: whoever began the turn must release it, whatever becomes of it.
+        """
+        fields = self.fields
+        try:
+            await _look_up(self, how.locks)
+        except UnknownReference as error:
+            both = isinstance(error.shown, UnknownItem) and (fields.previous_response_id or fields.conversation_id)
+            if not how.passes_unknown or self.refers_here or both:
+                raise error.shown from None
+            self.foreign = error.shown
+
+    def release(self) -> None:
         """Let other requests use the conversation, if this one still has it."""
         self._stop_renewing()
         lease, self.lease = self.lease, None
         if lease is not None:
-            with suppress(StoreError):
-                await self.store.service.write(self.store.store.conversations.unlock, lease)
+            self.store.service.unlock(lease)
 
     def hold(self, lease: ConversationLease) -> None:
         """Keep the conversation for this request until it is released."""
@@ -279,25 +316,28 @@ def final_response(data: bytes) -> bytes:
     raise StoreError("the stream did not end with a response that can be stored")
 
 
-async def begin_turn(
+def begin_turn(
     store: GatewayStore,
     owner: str,
     body: bytes,
     fields: StateFields,
     connection: ConnectionResponses | None = None,
 ) -> StoredTurn:
-    """Look up what a request with these fields refers to.
+    """Return the turn of a request with these fields. `look_up` comes next. Raises BadRequest.
 
-    `connection`: the responses that the client's connection remembers, if it does. Raises BadRequest or ClientError for
-    unknown ids, and StoreError.
+    `connection`: the responses that the client's connection remembers, if it does.
     """
     if fields.background and not fields.stores:
         raise BadRequest("Background mode requires `store` to be true.", path="store")
-    conversation = fields.conversation_id
-    if fields.previous_response_id and conversation:
+    if fields.previous_response_id and fields.conversation_id:
         text = "previous_response_id and conversation cannot be used together"
         raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
-    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
+    return StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
+
+
+async def _look_up(turn: StoredTurn, locks: bool) -> None:
+    """Add to a turn what its request refers to. Raises UnknownReference."""
+    fields, conversation = turn.fields, turn.fields.conversation_id
     if fields.has_references:
         turn.own = tuple(await _resolved(turn, input_items(fields.input)))
     elif fields.previous_response_id or conversation:
@@ -306,8 +346,18 @@ async def begin_turn(
         if not _continue_connection(turn):
             await _add_chain(turn, fields.previous_response_id)
     elif conversation:
-        await _add_conversation(turn, conversation)
-    return turn
+        await _add_conversation(turn, conversation, locks)
+
+
+def unknown_reference(fields: StateFields) -> ClientError | None:
+    """Return the error for the first id in these fields, where nothing is known; None if there is no id."""
+    if fields.previous_response_id:
+        return unknown_response(fields.previous_response_id)
+    if fields.conversation_id:
+        return UnknownConversation(fields.conversation_id)
+    named = [reference_of(data) for data in input_items(fields.input)] if fields.has_references else []
+    position = next((number for number, one in enumerate(named) if one is not None), None)
+    return None if position is None else UnknownItem(named[position] or "", position)
 
 
 def begin_connection_turn(
@@ -339,24 +389,31 @@ async def _add_chain(turn: StoredTurn, previous: str) -> None:
     store = turn.store
     try:
         chain = await store.service.read(store.store.responses.chain, turn.owner, previous)
+    except ChainBroken:
+        # Only the account that made the response may know what came before it.
+        turn.previous = await store.service.read(store.store.responses.get, turn.owner, previous)
+        raise UnknownReference(unknown_response(previous)) from None
     except NotFound:
-        raise unknown_response(previous) from None
+        raise UnknownReference(unknown_response(previous)) from None
     items = [HistoryItem(item.data, one.origin) for one in chain for item in stored_items(one)]
     turn.history = _without_compacted(items)
     turn.previous = chain[-1]
 
 
-async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
-    """Take the conversation for this request, and add its items."""
+async def _add_conversation(turn: StoredTurn, identifier: str, locks: bool) -> None:
+    """Take the conversation for this request, if `locks` says so, and add its items."""
     store = turn.store
     try:
-        turn.hold(await store.service.lock(turn.owner, identifier))
+        if locks:
+            turn.hold(await store.service.lock(turn.owner, identifier))
+        else:
+            await store.service.read(store.store.conversations.get, turn.owner, identifier)
         items = await store.service.read(store.store.conversations.all_items, turn.owner, identifier)
     except NotFound:
-        turn.foreign_conversation = True
-        return
+        raise UnknownReference(UnknownConversation(identifier)) from None
     except ConversationLocked:
         raise LockedConversation from None
+    turn.joined = True
     turn.history = _without_compacted([HistoryItem(item.data) for item in items])
 
 
@@ -365,11 +422,9 @@ def _without_compacted(items: Sequence[HistoryItem]) -> tuple[HistoryItem, ...]:
 
 
 async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
-    """Return items with every reference replaced by its item. Raises UnknownItem.
-
-    An upstream may know others, but it cannot know which client key they belong to.
-    """
+    """Return items with every reference replaced by its item. Raises UnknownReference if one is not known."""
     found, store = list(items), turn.store
+    unknown: list[ClientError] = []
     for position, data in enumerate(items):
         identifier = reference_of(data)
         if identifier is None:
@@ -377,7 +432,11 @@ async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
         try:
             found[position] = (await store.service.read(store.store.responses.item, turn.owner, identifier)).data
         except NotFound:
-            raise UnknownItem(identifier, position) from None
+            unknown.append(UnknownItem(identifier, position))
+        else:
+            turn.refers_here = True
+    if unknown:
+        raise UnknownReference(unknown[0])
     return found
 
 

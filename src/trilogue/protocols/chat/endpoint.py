@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trilogue.protocols.endpoint import Endpoint, Wire
 from trilogue.protocols.openai.models import LIMIT_HEADERS, MODELS
-from trilogue.protocols.openai.others import OTHERS
+from trilogue.protocols.openai.others import MODEL_FIELDS, OBJECT_FIELDS, OTHERS
 
 
 def _is_event(data: Wire) -> bool:
@@ -19,6 +19,8 @@ ENDPOINT = Endpoint(
     limit_headers=LIMIT_HEADERS,
     output_fields=("max_completion_tokens", "max_tokens"),
     terminal=b"data: [DONE]\n\n",
+    model_fields=MODEL_FIELDS,
+    object_fields=OBJECT_FIELDS,
     others=OTHERS,
     is_event=_is_event,
 )

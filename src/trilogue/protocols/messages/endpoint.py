@@ -15,6 +15,7 @@ _VERSION_HEADER = "anthropic-version"
 _NOT_COUNTED = frozenset(
     ["max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences", "metadata", "service_tier"]
 )
+_CURSOR = ("after_id", "last_id")
 _PAGE = 20
 _LARGEST_PAGE = 1000
 _EPOCH = "1970-01-01T00:00:00Z"
@@ -146,11 +147,31 @@ ENDPOINT = Endpoint(
     ),
     output_fields=("max_tokens",),
     state_fields=("thread",),
+    # Fallbacks that the server tries itself, and models of tools such as the advisor.
+    model_fields=("fallbacks", "models", "tools[].model"),
+    object_fields=frozenset({"file_id", "file_ids", "container", "skill_id", "previous_message_id"}),
+    making_tools=(b"code_execution", b'"container"', b'"thread"'),
+    made_objects=(
+        # A thread goes on by the id of its last message.
+        "id",
+        "message.id",
+        "container.id",
+        "message.container.id",
+        "delta.container.id",
+        "content[].content.content[].file_id",
+        "content_block.content.content[].file_id",
+    ),
     others=(
         # Anthropic's SDK asks the URL in `results_url` for the results, with the client's key.
-        OtherEndpoint(path="/messages/batches", objects=True, links=("results_url",)),
-        OtherEndpoint(path="/files", objects=True),
-        OtherEndpoint(path="/skills", objects=True),
+        OtherEndpoint(
+            path="/messages/batches",
+            objects=True,
+            links=("results_url",),
+            cursor=_CURSOR,
+            models=("requests[].params.model", "requests[].params.fallbacks", "requests[].params.tools[].model"),
+        ),
+        OtherEndpoint(path="/files", paid="nothing", objects=True, cursor=_CURSOR),
+        OtherEndpoint(path="/skills", paid="nothing", objects=True, cursor=("page", "next_page")),
     ),
     terminal=b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
     is_event=_is_event,

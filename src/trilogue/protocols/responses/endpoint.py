@@ -5,7 +5,7 @@ from __future__ import annotations
 from trilogue.model import Json
 from trilogue.protocols.endpoint import Endpoint, TokenCounting, Wire
 from trilogue.protocols.openai.models import LIMIT_HEADERS, MODELS
-from trilogue.protocols.openai.others import OTHERS
+from trilogue.protocols.openai.others import MODEL_FIELDS, OBJECT_FIELDS, OTHERS
 
 _NOT_COUNTED = frozenset(
     [
@@ -52,6 +52,14 @@ ENDPOINT = Endpoint(
     compaction="/responses/compact",
     websocket=True,
     conversations="/conversations",
+    model_fields=MODEL_FIELDS,
+    object_fields=OBJECT_FIELDS,
+    making_tools=(b"code_interpreter", b'"shell"'),
+    made_objects=tuple(
+        f"{item}.{field}"
+        for item in ("output[]", "item", "response.output[]")
+        for field in ("container_id", "environment.container_id")
+    ),
     others=OTHERS,
     is_event=_is_event,
 )

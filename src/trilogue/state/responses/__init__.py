@@ -22,7 +22,7 @@ A request names the client key that sent it as `owner`; everything is found by o
     lease = await service.lock(owner, conversation)
     items = await service.read(store.conversations.all_items, owner, conversation)
     await service.write(store.responses.put, response, Append(lease, new_items))     # both or neither; ends the lease
-    await service.write(store.conversations.unlock, lease)                           # if the request failed
+    service.unlock(lease)                                                            # if the request failed
 
     # background: true
     running = RunningJobs(service)              # reports, stops what others cancel, fails the jobs of dead workers
@@ -36,6 +36,10 @@ A request names the client key that sent it as `owner`; everything is found by o
     await service.write(store.reasoning.keep, [StoredReasoning(owner, call_id, data)])
     kept = await service.read(store.reasoning.find, owner, call_ids)
 
+    # files, batches and other objects that a vendor keeps: only whose they are
+    await service.write(store.objects.note, [identifier], ObjectOwner(provider, owner))
+    owners = await service.read(store.objects.owners, ids)
+
 `store.owners` has statistics, export, deletion by owner and pruning, for commands. The service prunes by itself.
 
 Content is encrypted and bound to its owner and id. Limits are bytes per owner and in all; the oldest are deleted first.
@@ -44,7 +48,7 @@ Content is encrypted and bound to its owner and id. Limits are bytes per owner a
     service         the front for event loops
     running         the jobs of one worker: reports, cancellations, and the jobs of workers that died
     store           the parts over one database
-    responses, conversations, jobs, reasoning, owners      the parts
+    responses, conversations, jobs, reasoning, objects, owners      the parts
     usage           limits and expiry
     storage         transactions
     contents        encryption
@@ -69,6 +73,7 @@ from trilogue.state.responses.interface import (
     JobEvents,
     NotFound,
     NotStorable,
+    ObjectOwner,
     OriginAccount,
     OwnerStatistics,
     Page,
@@ -108,6 +113,7 @@ __all__ = [
     "MemoryDatabase",
     "NotFound",
     "NotStorable",
+    "ObjectOwner",
     "OriginAccount",
     "OwnerStatistics",
     "Page",

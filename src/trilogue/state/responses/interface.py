@@ -43,6 +43,7 @@ __all__ = [
     "JobEvents",
     "NotFound",
     "NotStorable",
+    "ObjectOwner",
     "OriginAccount",
     "OwnerStatistics",
     "Page",
@@ -107,6 +108,14 @@ class OriginAccount(Struct, frozen=True):
 
     provider: str
     account: str
+
+
+class ObjectOwner(Struct, frozen=True):
+    """Who owns an object that a provider keeps. `key`: as `StoredResponse.owner`. `team`: the `owner` of that key."""
+
+    provider: str
+    key: str
+    team: str = ""
 
 
 class StoredItem(Struct, frozen=True, array_like=True):

@@ -87,6 +87,8 @@ class Owners(StorePart):
             delete_row(transaction, table, seq)
         if not found:
             transaction.rows("DELETE FROM trl_usage WHERE owner = ?", owner)
+            # What a vendor still keeps for the key stays out of reach for all others: nobody is known to own it.
+            transaction.rows("DELETE FROM trl_object WHERE owner = ?", owner)
         return len(found)
 
     @reading

@@ -66,11 +66,22 @@ _REASONING = (
     "CREATE INDEX trl_reasoning_expires ON trl_reasoning (expires)",
 )
 
+_OBJECTS = (
+    """CREATE TABLE trl_object (
+        provider TEXT NOT NULL, id TEXT NOT NULL, owner TEXT NOT NULL, team TEXT NOT NULL DEFAULT '',
+        made {real} NOT NULL, PRIMARY KEY (provider, id)
+    {clustered}""",
+    # A request names an object by its id alone.
+    "CREATE INDEX trl_object_id ON trl_object (id)",
+    "CREATE INDEX trl_object_owner ON trl_object (owner)",
+)
+
 MIGRATIONS = (
     Migration(1, _RESPONSES),
     Migration(2, _CONVERSATIONS),
     Migration(3, _JOBS),
     Migration(4, _REASONING),
+    Migration(5, _OBJECTS),
 )
 
 SCHEMA = Schema("trl_migration", MIGRATIONS)

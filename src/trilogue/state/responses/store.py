@@ -18,6 +18,7 @@ from trilogue.state.responses.interface import (
     StoreUnavailable,
 )
 from trilogue.state.responses.jobs import Jobs
+from trilogue.state.responses.objects import Objects
 from trilogue.state.responses.owners import Owners
 from trilogue.state.responses.reasoning import ReasoningTable
 from trilogue.state.responses.responses import Responses
@@ -41,6 +42,7 @@ class ResponseStore:
         self.responses = Responses(self._storage, self.conversations)
         self.jobs = Jobs(self._storage, self.responses)
         self.reasoning = ReasoningTable(self._storage)
+        self.objects = Objects(self._storage)
         self.owners = Owners(self._storage, (self.responses, self.conversations, self.reasoning))
 
     @property
