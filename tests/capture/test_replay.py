@@ -13,7 +13,6 @@ import trilogue
 from tests.capture.making import Traffic, in_pieces
 from tests.capture.samples import BODY, REQUEST, STREAM, TARGET, plain, streamed
 from tests.corpus import load
-from tests.each import each
 from trilogue import Protocol, Target
 from trilogue.capture import Capture, CaptureError, Change, PolicyLine, read_capture, replay
 from trilogue.compare import Difference
