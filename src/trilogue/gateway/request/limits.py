@@ -16,13 +16,14 @@ from trilogue.gateway.setup.access import ClientKey
 from trilogue.gateway.setup.limiter import Asked, Reservation
 from trilogue.gateway.setup.services import Services
 from trilogue.limits import Estimate, Remaining
-from trilogue.limits.most import Facts, Model, likely_tokens, most, read_facts
+from trilogue.limits.most import Facts, Model, inputs_of, likely_tokens, most, read_facts
 from trilogue.model import Protocol
 from trilogue.protocols.endpoint import LimitHeaders
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.serving import header_lines
 
+_OF_COMPLETIONS = ("max_tokens",)
 _ENDINGS = ("/cancel", "/pause")
 """the ends of paths at which nothing is made"""
 
@@ -154,10 +155,9 @@ async def _other_estimate(context: RequestContext, call: OtherCall, targets: Seq
         return Estimate(0, 0)
     if not call.body:
         return _worst(context, targets, None)
-    facts = await _facts(call.body, call.body, 0)
+    facts = await _facts(call.body, call.body, 0, _OF_COMPLETIONS)
     if paid == "input":
-        # A model that ranks documents reads the question with each of them.
-        facts = facts._replace(size=facts.size * max(1, facts.documents), output=0)
+        facts = facts._replace(output=0, inputs=inputs_of(call.body))
     return _worst(context, targets, facts if paid != "unbounded" else None)
 
 
@@ -169,14 +169,15 @@ async def _estimate(
     `others`: models that the upstream may use instead.
     """
     targets = [*targets, *(Upstream(target.provider, name) for target in targets for name in others)]
+    fields = CODECS[call.client].endpoint.output_fields
     more = 0 if call.memory is None else sum(map(len, [kept.encode() for kept in call.memory.found.values()]))
-    return _worst(context, targets, await _facts(call.body, call.whole, more), call.client)
+    return _worst(context, targets, await _facts(call.body, call.whole, more, fields), call.client)
 
 
-async def _facts(body: bytes, whole: bytes, more: int) -> Facts:
+async def _facts(body: bytes, whole: bytes, more: int, fields: Sequence[str]) -> Facts:
     if len(whole) > LARGE_BYTES:
-        return await in_thread(read_facts, body, whole, more)
-    return read_facts(body, whole, more)
+        return await in_thread(read_facts, body, whole, more, fields)
+    return read_facts(body, whole, more, fields)
 
 
 def _worst(
