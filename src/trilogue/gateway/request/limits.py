@@ -15,7 +15,7 @@ from trilogue.gateway.setup.limiter import Asked, Reservation
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import parse_request
 from trilogue.limits import Estimate, Remaining
-from trilogue.model import Usage
+from trilogue.model import Protocol, Usage
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
 from trilogue.protocols.endpoint import LimitHeaders
 from trilogue.protocols.registry import CODECS
@@ -31,7 +31,7 @@ async def count_request(
     Raises NotAllowed and LimitReached. What is left goes into the headers of the response.
     """
     services, key = context.entry.services, context.entry.key or ClientKey("")
-    asked = Asked(call.model, services.route_of(call.model, call.client))
+    asked = _asked(services, call.model, call.client, targets)
     allowed = services.limiter.check(key, asked, targets)
     reservation = await services.limiter.begin(key, asked, _estimate(call, services, allowed))
     call.own_limits = _show(context, reservation)
@@ -51,7 +51,7 @@ async def count_other(
             f"the client key {key.name} may only use certain models, and this request names none",
             code="model_not_allowed",
         )
-    asked = Asked(call.model, services.route_of(call.model, context.entry.client) if call.model else "")
+    asked = _asked(services, call.model, context.entry.client, targets)
     allowed = services.limiter.check(key, asked, targets)
     reservation = await services.limiter.begin(key, asked, _other_estimate(context, call, allowed))
     _show(context, reservation)
@@ -63,8 +63,18 @@ def check_allowed(context: RequestContext, model: str, targets: Sequence[Upstrea
     entry = context.entry
     if entry.key is None or not entry.key.restricted:
         return targets
-    asked = Asked(model, entry.services.route_of(model, entry.client))
+    asked = _asked(entry.services, model, entry.client, targets)
     return entry.services.limiter.check(entry.key, asked, targets)
+
+
+def _asked(services: Services, model: str, client: Protocol, targets: Sequence[Upstream]) -> Asked:
+    """Return what a request asks for, by all the names that limits could know it by."""
+    route = services.route_of(model, client) if model else ""
+    if not services.limiter.applies_to_all:
+        return Asked(model, route)
+    names = [name for target in targets for name in (target.model, f"{target.provider}/{target.model}")]
+    routes = services.ruling_routes(model, client, targets)
+    return Asked(model, route, routes, tuple(names) if model else ())
 
 
 def _show(context: RequestContext, reservation: Reservation | None) -> bool:

@@ -58,6 +58,7 @@ class Services:
         self.resolved = self._resolved.get
         """the targets of a model and a client's protocol, if they were resolved before"""
         self._route_names: dict[tuple[str, Protocol], str] = {}
+        self._ruling: dict[tuple[str, Protocol, tuple[Upstream, ...]], tuple[str, ...]] = {}
         self.sealer = sealer
         configured = configured_keys(config)
         self.configured = tuple([one.key for one in configured])
@@ -155,6 +156,17 @@ class Services:
             known = "" if number is None else self.config.routes[number].match
             self._route_names[model, client] = known
         return known
+
+    def ruling_routes(self, model: str, client: Protocol, targets: Sequence[Upstream]) -> tuple[str, ...]:
+        """Return the routes whose policies, limits and budgets hold for a request, as their `match`."""
+        known = (model, client, tuple(targets))
+        found = self._ruling.get(known)
+        if found is None:
+            if len(self._ruling) >= MAX_RESOLVED:
+                self._ruling.clear()
+            numbers = self.router.ruling(model, client, targets)
+            found = self._ruling[known] = tuple(dict.fromkeys(self.config.routes[number].match for number in numbers))
+        return found
 
     async def offered(self, model: str, client: Protocol) -> Upstream | None:
         """Return the target of a model that no route knows: a provider that lists it, or None.
