@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from trilogue.errors import BadRequest
+from trilogue.errors import BadRequest, NotAllowed
 from trilogue.gateway.stored.fields import ESCAPED
 from trilogue.jsontext.pairs import Pairs, at_path, read_pairs
 
@@ -56,7 +56,7 @@ def models_of_query(query: bytes) -> list[str]:
 def objects_of(body: bytes, fields: Collection[str], everyones: tuple[str, ...] = ()) -> NamedObjects:
     """Return the ids of objects that a body names.
 
-    `everyones`: types by which it would ask for what all clients have stored. Raises BadRequest for one of them.
+    `everyones`: types by which it would ask for what all clients have stored. Raises NotAllowed for one of them.
     """
     used: set[str] = set()
     echoed: set[str] = set()
@@ -69,7 +69,7 @@ def objects_of(body: bytes, fields: Collection[str], everyones: tuple[str, ...] 
         elif isinstance(node, Pairs):
             kinds = [kind for kind in node.all("type") if isinstance(kind, str)]
             if any(kind in everyones for kind in kinds):
-                raise BadRequest(f"{kinds[0]} asks for what all client keys have stored", code="shared_list")
+                raise NotAllowed(f"{kinds[0]} asks for what all client keys have stored", code="shared_list")
             if any(_ECHOED_TYPES.fullmatch(kind) for kind in kinds):
                 found = echoed
             waiting += [(value, echoed if name in _ECHOED else found) for name, value in node]
