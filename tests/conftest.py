@@ -1,6 +1,7 @@
 import gc
 import os
-from collections.abc import Generator
+import signal
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ os.environ["TRILOGUE_LOCAL_SERVERS"] = "none"
 """Files and model servers of a developer must not change what tests see. Tests of these set the variables again."""
 
 
+# Shells start background jobs with SIGINT ignored. Processes inherit that, and tests send it to theirs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Exempt modules, types and recordings from garbage collection: they stay to the end, and scanning them takes a
@@ -23,6 +28,20 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_leak_of_fixtures() -> Iterator[None]:
+    """Collect what the fixtures of a module left in cycles: what they did not close is blamed on this module."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _no_leak() -> Iterator[None]:
+    """Collect what a test left in cycles, so that what it did not close is blamed on it and not on a later one."""
+    yield
+    gc.collect(1)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -22,6 +22,8 @@ OF_CONNECTION = frozenset(
 )
 """Headers about one connection and its framing. They are written for each connection, never passed on."""
 
+_ABOUT_CONNECTION = OF_CONNECTION | {"close"}
+
 LEGAL_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A legal header name, a "token" in RFC 9110."""
 
@@ -32,11 +34,11 @@ def header_name(raw: bytes) -> str:
     return raw.lower().decode("latin-1")
 
 
+def named_by_connection(value: str) -> frozenset[str]:
+    """Return the further headers that a `connection` header names: they are for the next hop only (RFC 9110 §7.6.1)."""
+    return frozenset(name.strip().lower() for name in value.split(",")) - _ABOUT_CONNECTION - {""}
+
+
 def size_of(headers: dict[str, str]) -> int:
     """Return the number of characters in names and values, without separators."""
     return sum(len(name) + len(value) for name, value in headers.items())
-
-
-def is_framed(headers: dict[str, str]) -> bool:
-    """Return True if the headers announce a body."""
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"

@@ -84,6 +84,17 @@ class Preset(Struct, frozen=True, kw_only=True):
         wanted = bool(self.variable) and not self.port and not self.general_variable
         return wanted and complete and bool(environ.get(self.variable, "").strip())
 
+    @property
+    def needs(self) -> str:
+        """What a user has to do before models of this provider are served."""
+        entry = f"add {self.name} to providers in a configuration file"
+        if self.port:
+            return f"{entry}; without such a file, start its server on port {self.port}"
+        if not self.variable or self.general_variable:
+            return entry
+        variables = [self.variable, *(one.variables[0] for one in self.parameters if not one.fallback)]
+        return f"set {' and '.join(variables)}; if the configuration file has providers, also add {self.name} to them"
+
     def addresses(self, values: Mapping[str, str]) -> dict[Protocol, str]:
         """Return its base URLs with these values of its parameters."""
         return {protocol: _filled(url, values) for protocol, url in self.urls.items()}

@@ -204,7 +204,7 @@ def test_a_bad_configuration_is_named(home: Path) -> None:
     (home / "trilogue.yaml").write_text("mode: x\n")
     done = run()
     assert done.exit_code == 2
-    assert "trilogue.yaml cannot be used:\nmode: must be one of declare, strict (line 1)" in done.output
+    assert "trilogue.yaml: mode: must be one of declare, strict (line 1)" in done.output
 
 
 @pytest.mark.parametrize("command", [(), ("disable", "p/a")])
@@ -258,7 +258,7 @@ def test_a_refused_key_is_known_as_such_without_the_key(home: Path, monkeypatch:
     for key in ("", "key-a", "another"):
         monkeypatch.setenv("FIRST", key) if key else monkeypatch.delenv("FIRST", raising=False)
         shown[key] = json.loads(run("--json").output.splitlines()[0])["state"]
-    assert shown == {"": "disabled", "key-a": "disabled", "another": "ready"}
+    assert shown == {"": "refused", "key-a": "refused", "another": "ready"}
 
 
 def test_other_problems_of_a_configuration_are_still_reported(home: Path) -> None:

@@ -106,7 +106,7 @@ def test_captured_requests_become_tests(pool: Pooled, tmp_path: Path) -> None:
 
 def test_a_key_that_nobody_has(pool: Pooled) -> None:
     command = Capturing(pool, "--key", "nobody")
-    assert command.first == "Error: key must be the name of a client key\n"
+    assert command.first == "trilogue: key must be the name of a client key\n"
     assert command.end()[0] == 2
 
 

@@ -14,7 +14,9 @@ from click.testing import CliRunner
 
 from trilogue.cli.launch import launch
 from trilogue.cli.launch_clients import CLIENTS, LaunchClient, setup_of
+from trilogue.cli.launch_run import MAX_LOG_BYTES, opened_log
 from trilogue.embedded.summary import Summary
+from trilogue.presets import PRESETS, Preset
 
 VALUES = {"url": "http://127.0.0.1:4000", "key": "trl-key", "model": "up/m", "small": 'odd"name', "dir": "/folder"}
 CHILD = """\
@@ -182,3 +184,96 @@ def test_the_summary_of_nothing() -> None:
 def test_every_client_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "launch.md").read_text("utf-8")
     assert [name for name in CLIENTS if f"| `{name}` |" not in page] == []
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+def test_a_known_provider_that_is_not_configured(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, preset: Preset
+) -> None:
+    """The error names what it needs: the variable with the key, or the server to start."""
+    for name in [name for name in os.environ if name.endswith("BASE_URL") or name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    result = CliRunner().invoke(launch, ["run", "--model", f"{preset.name}/some-model", "--", "true"])
+    assert result.exit_code == 2
+    assert result.output.count("\n") == 1
+    assert f'"{preset.name}/some-model" (provider {preset.name} is not configured: ' in result.output
+    if preset.variable and not preset.port and not preset.general_variable:
+        assert f"set {preset.variable}" in result.output
+    else:
+        assert f"add {preset.name} to providers" in result.output
+    for parameter in preset.parameters:
+        assert parameter.fallback or not preset.variable or parameter.variables[0] in result.output
+
+
+@pytest.mark.parametrize(
+    ("model", "variable"),
+    [("claude-sonnet-5", "ANTHROPIC_API_KEY"), ("gpt-5.5", "OPENAI_API_KEY"), ("grok-4.3", "XAI_API_KEY")],
+)
+def test_the_vendor_of_a_model_without_a_provider(environ: dict[str, str], model: str, variable: str) -> None:
+    result = CliRunner().invoke(launch, ["run", "--model", model, "--", "true"])
+    assert f"is not configured: set {variable}; if the configuration file has providers" in result.output
+
+
+def test_a_key_that_the_file_refers_to(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "trilogue.yaml").write_text("providers: {deepseek: {}}\n")
+    result = CliRunner().invoke(launch, ["run", "--model", "deepseek/m", "--", "true"])
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert "trilogue.yaml: providers.deepseek.accounts[0]" in result.output
+    assert "DEEPSEEK_API_KEY" in result.output
+
+
+def test_the_log_of_an_earlier_launch_is_kept(tmp_path: Path, environ: dict[str, str]) -> None:
+    """A launch that is refused does not empty the file that the last line of the one before has named."""
+    log = tmp_path / "state" / "trilogue" / "launch.log"
+    asked = "import os, urllib.request as u; u.urlopen(os.environ['OPENAI_BASE_URL'] + '/responses', b'{}')"
+    failed = subprocess.run([*COMMAND, asked], env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert "1 error (invalid_api_key 1), no losses; log: " in failed.stderr
+    assert str(log) in failed.stderr
+    before = log.read_text()
+    assert "invalid_api_key" in before
+    for words in (["--model", "nothing", "--", "true"], ["--model", "demo", "--", "no-such-program"]):
+        refused = [*COMMAND[:4], "run", *words]
+        assert subprocess.run(refused, env=environ, capture_output=True, timeout=60, check=False).returncode == 2
+        assert log.read_text().startswith(before)
+
+
+def test_a_large_log_is_put_aside(tmp_path: Path) -> None:
+    log = tmp_path / "launch.log"
+    log.write_bytes(b"x" * (MAX_LOG_BYTES + 1))
+    with opened_log(log) as opened:
+        opened.write("new\n")
+    assert log.read_text() == "new\n"
+    assert (tmp_path / "launch.log.1").stat().st_size == MAX_LOG_BYTES + 1
+
+
+LOOKING = """\
+import os, urllib.error, urllib.request
+key, base = os.environ["OPENAI_API_KEY"], os.environ["OPENAI_BASE_URL"]
+root, headers = base.removesuffix("/v1"), {"authorization": "Bearer " + key}
+for method in ("GET", "HEAD"):
+    for url in (root, root + "/api/hello"):
+        print(urllib.request.urlopen(urllib.request.Request(url, method=method)).status)
+try:
+    urllib.request.urlopen(urllib.request.Request(base + "/no/such/path", headers=headers))
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+
+
+def test_looking_whether_something_is_there_is_no_error(environ: dict[str, str]) -> None:
+    """Claude Code asks for /api/hello without a key, in runs that work."""
+    done = subprocess.run([*COMMAND, LOOKING], env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["200", "200", "200", "200", "404"]
+    assert done.stderr == "trilogue: no requests\n"
+
+
+def test_a_state_folder_that_cannot_be_written_is_one_line(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    outside = {**environ, "XDG_STATE_HOME": str(tmp_path / "file")}
+    done = subprocess.run([*COMMAND, CHILD], env=outside, capture_output=True, text=True, timeout=60, check=False)
+    first, last = done.stderr.splitlines()
+    assert first == (
+        f"trilogue: the state folder {tmp_path}/file/trilogue cannot be written ({tmp_path}/file is not a folder): "
+        "nothing is kept there"
+    )
+    assert last.endswith("out, 0 errors, no losses")

@@ -19,7 +19,7 @@ from tests.gateway.process import environment
 from tests.gateway.running import listening
 from tests.timing import check_within
 from trilogue.cli.local_servers import SECONDS, LocalServer, find_local_servers, usual_ports
-from trilogue.cli.welcome import Start, example_model, welcome
+from trilogue.cli.welcome import Start, example_model, own_command, welcome
 from trilogue.config import Config, load, parse
 
 LIST = '{"object":"list","data":[{"id":"nomic-embed-text","owned_by":"%s"},{"id":"qwen3:32b","owned_by":"%s"}]}'
@@ -186,3 +186,21 @@ def test_what_is_left_out_is_said() -> None:
     text = welcome(Start(read("providers: {openai: {optional: true}, deepseek: {}}"), 4000))
     assert "serves deepseek (chat and messages)." in text
     assert "Left out: openai, because environment variable OPENAI_API_KEY is not set." in text
+
+
+def test_the_command_is_named_as_the_shell_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name only if that starts the same command: `make run` leaves it in .venv/bin, which is not on the path."""
+    own, other = tmp_path / "own folder" / "trilogue", tmp_path / "other" / "trilogue"
+    for script in (own, other):
+        script.parent.mkdir()
+        script.write_text("")
+        script.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(own), "serve"])
+    for path, name in ((own.parent, "trilogue"), (other.parent, f"'{own}'"), (tmp_path, f"'{own}'")):
+        monkeypatch.setenv("PATH", str(path))
+        assert own_command() == name
+    monkeypatch.setattr(sys, "argv", ["/src/trilogue/__main__.py", "serve"])
+    monkeypatch.setattr(sys, "executable", str(other.with_name("python")))
+    assert own_command() == str(other)
+    other.unlink()
+    assert own_command() == "trilogue"

@@ -18,6 +18,8 @@ from tests.upstream.certificates import Authority
 from trilogue.cluster import RedisServer
 from trilogue.pool import Tally
 
+pytestmark = pytest.mark.slow
+
 MINUTE = 60.0
 
 
@@ -37,6 +39,7 @@ def back(*nodes: Node) -> bool:
     return all(node.status.connected for node in nodes)
 
 
+@pytest.mark.smoke
 def test_a_killed_server_loses_nothing(own_server: Server, tmp_path: Path) -> None:
     """It comes back empty: nodes write again what they know, and learn what the others did meanwhile."""
     with two(RedisServer(own_server.url), tmp_path) as (a, b):

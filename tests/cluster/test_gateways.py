@@ -21,6 +21,8 @@ from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
 
+pytestmark = pytest.mark.slow
+
 CHAT = Protocol.CHAT
 PASSWORD = "canary-redis-password"
 
@@ -42,6 +44,7 @@ def limited(up: ScriptedUpstream, *names: str) -> None:
     up.by_key |= {secret(name): "error-429" for name in names}
 
 
+@pytest.mark.smoke
 def test_an_account_that_is_limited_on_one_machine_rests_on_all(
     own_server: Server, up: ScriptedUpstream, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ def run(redis_server: Server) -> Run:
     return go
 
 
+@pytest.mark.slow
 def test_grants_never_exceed_the_limit_and_grow(run: Run) -> None:
     async def work(nodes: Nodes) -> None:
         for turn in range(60):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilogue.config import Config, ConfigError, parse
-from trilogue.config.schema import settings as all_settings
+from trilogue.config.setting_paths import settings as all_settings
 
 NAMES = sorted({part.rstrip("[]") for path in all_settings() for part in path.split(".")})
 LEAVES = st.one_of(

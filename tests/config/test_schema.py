@@ -9,7 +9,8 @@ import msgspec
 from tests.each import each
 from trilogue.config import Config, parse
 from trilogue.config.profiles import PROFILES
-from trilogue.config.schema import field_docs, json_schema, settings
+from trilogue.config.schema import field_docs, json_schema
+from trilogue.config.setting_paths import settings
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 SCHEMA = json_schema()

@@ -15,7 +15,7 @@ from tests.gateway.pooling import ADMIN, Pooled, accepting, config, pooled, rank
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
 
-pytestmark = pytest.mark.skipif(chromium_path() is None, reason=NO_CHROMIUM)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(chromium_path() is None, reason=NO_CHROMIUM)]
 
 VIEWER = "viewer-key-canary-1"
 OPERATOR = "operator-key-canary-2"

@@ -18,7 +18,7 @@ from tests.gateway.wire import Answer
 from tests.scripted import thread
 from trilogue.model import Protocol
 
-pytestmark = pytest.mark.skipif(chromium_path() is None, reason=NO_CHROMIUM)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(chromium_path() is None, reason=NO_CHROMIUM)]
 
 CONFIG = f"""\
 {PROVIDERS.replace("[env:TRILOGUE_KEY]", "[{key: key-of-person, name: team, policies: [person, judged]}]")}

@@ -14,7 +14,7 @@ from tests.gateway.pooling import ADMIN_KEY, Pooled, accepting, account, config,
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
 
-pytestmark = pytest.mark.skipif(chromium_path() is None, reason=NO_CHROMIUM)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(chromium_path() is None, reason=NO_CHROMIUM)]
 
 VIEWS = (
     "requests",
@@ -144,6 +144,7 @@ def test_requests_are_live_and_can_be_filtered(signed_in: Console, gateway: Pool
     expect(rows).to_have_count(0)
 
 
+@pytest.mark.smoke
 def test_one_request_shows_its_attempts_and_losses(signed_in: Console) -> None:
     signed_in.open("requests")
     page = signed_in.page

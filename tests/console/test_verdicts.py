@@ -16,6 +16,8 @@ from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
 from trilogue.cli.explain import explain
 
+pytestmark = pytest.mark.slow
+
 PHONE = 390
 SECRET = "jane@example.org"
 POLICIES = """\
@@ -60,6 +62,7 @@ def decided(gateway: Pooled) -> list[dict[str, Any]]:
     return list(shown["policies"])
 
 
+@pytest.mark.smoke
 def test_the_admin_interface_has_each_verdict(decided: list[dict[str, Any]], gateway: Pooled) -> None:
     """Policy, stage, verdict, reason, block, kind, when, and how long; and no content."""
     assert [(one["policy"], one["stage"], one["verdict"]) for one in decided if one["stage"] == "request"] == [
@@ -76,6 +79,7 @@ def test_the_admin_interface_has_each_verdict(decided: list[dict[str, Any]], gat
     assert SECRET not in gateway.admin.get("/requests/last").text
 
 
+@pytest.mark.smoke
 def test_explain_has_the_same(gateway: Pooled, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRILOGUE_ADMIN_KEY", ADMIN_KEY)
     shown = CliRunner().invoke(explain, ["last", "--url", str(gateway.admin.base_url)])

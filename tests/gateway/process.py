@@ -6,16 +6,17 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.forking import Process, start
 from tests.gateway.running import CLIENT_KEY, CONFIG, listening
 from tests.scripted.server import KEY as UPSTREAM_KEY
+from tests.timing import PATIENCE, eventually
 from trilogue.config import state_file
 from trilogue.state import FILE_NAME
 
@@ -65,6 +66,33 @@ class Started:
         """The workers."""
         found = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         return [int(pid) for pid in found]
+
+
+def each_worker(gateway: Started) -> Iterator[int]:
+    """Yield each worker while the others are stopped, so that it is the one that responds."""
+    workers = gateway.children()
+    for worker in workers:
+        others = [one for one in workers if one != worker]
+        try:
+            for one in others:
+                os.kill(one, signal.SIGSTOP)
+                until(partial(_is_stopped, one))
+            yield worker
+        finally:
+            for one in others:
+                os.kill(one, signal.SIGCONT)
+
+
+def _is_stopped(pid: int) -> bool:
+    return process_state(pid) == "T"
+
+
+def process_state(pid: int) -> str:
+    """Return the state of a process: R (running), S (sleeping), T (stopped), Z (zombie) …, or "" if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except OSError:
+        return ""
 
 
 Patch = Mapping[str, float] | str
@@ -118,9 +146,6 @@ def started(
             process.stdout.close()
 
 
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait until something is so. The limit is for failures: a busy machine may take long."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.01)
+def until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait until something is so."""
+    eventually(condition, seconds)

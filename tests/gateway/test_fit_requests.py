@@ -129,3 +129,17 @@ def test_strict_mode_refuses_instead(fitting: Gateway, up: ScriptedUpstream) -> 
     assert response.status_code == 400
     assert "thinking.unavailable" in response.json()["error"]["message"]
     assert up.requests == []
+
+
+def test_counts_of_tokens_are_adjusted_too(fitting: Gateway, up: ScriptedUpstream) -> None:
+    """What the model refuses in a request, it refuses there as well."""
+    asked = {name: value for name, value in MESSAGES.items() if name not in ("max_tokens", "temperature")}
+    response = fitting.http.post(
+        "/v1/messages/count_tokens",
+        json={"model": "still/text", **asked},
+        headers={"authorization": f"Bearer {CLIENT_KEY}"},
+    )
+    assert response.status_code == 200, response.text
+    assert "thinking.unavailable" in response.headers["trilogue-loss"]
+    assert not {"thinking", "max_tokens"} & up.last().json.keys()
+    assert up.last().json["model"] == "text"

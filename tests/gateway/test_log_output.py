@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import BinaryIO
 
 import pytest
@@ -14,6 +16,7 @@ from structlog.testing import capture_logs
 from trilogue.gateway.log.output import MOST_BYTES, LogOutput, dropped_lines
 
 Ends = tuple[int, BinaryIO]
+UNLIMITED = resource.getrlimit(resource.RLIMIT_FSIZE)
 
 
 @pytest.fixture(params=["pipe", "socket"])
@@ -94,3 +97,35 @@ def test_lines_that_cannot_be_written_are_counted() -> None:
         before = dropped_lines()
         LogOutput(file).put(b"a line\nanother\n")
         assert dropped_lines() - before == 2
+
+
+def test_nothing_is_tried_again_at_the_end() -> None:
+    """A line that did not fit on the disk is dropped. In a buffer it would be an error when the process exits."""
+    with Path("/dev/full").open("wb") as file:
+        before = dropped_lines()
+        LogOutput(file).put(b"a line\n")
+        assert dropped_lines() - before == 1
+        file.flush()
+
+
+def test_a_line_after_half_a_line_begins_at_its_start(tmp_path: Path) -> None:
+    """The disk was full in the middle of a line, and has room again."""
+    path = tmp_path / "log"
+    with path.open("wb") as file, no_more_than(10):
+        sink = LogOutput(file)
+        sink.put(b"line 1\nline 2\n")
+        sink.put(b"line 3\n")
+        resource.setrlimit(resource.RLIMIT_FSIZE, UNLIMITED)
+        sink.put(b"line 4\n")
+    assert path.read_bytes() == b"line 1\nlin\nline 4\n"
+
+
+@contextmanager
+def no_more_than(size: int) -> Iterator[None]:
+    """Let files of this process become no larger than `size` bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

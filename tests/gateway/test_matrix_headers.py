@@ -45,6 +45,24 @@ def test_credentials(gateway: Gateway, up: ScriptedUpstream, pair: Pair) -> None
     assert headers["accept"] == ("text/event-stream" if pair.stream else "application/json")
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings"], ids=["passed through", "another endpoint"])
+def test_headers_of_the_connection_stay_on_it(gateway: Gateway, up: ScriptedUpstream, path: str) -> None:
+    """Those that the client names, and those that the upstream names."""
+    asked = body(Protocol.CHAT, f"{Protocol.CHAT.short}/text", stream=False, tools=False) | {"input": "x"}
+    sent = {"connection": "keep-alive, X-Hop", "x-hop": "1", "x-stays": "2"}
+    if path.endswith("embeddings"):
+        up.say(json_answer(200, [], {"data": []}))
+    answer = gateway.http.post(path, json=asked, headers=sent)
+    assert answer.status_code == 200
+    received = dict(up.last().headers)
+    assert received["x-stays"] == "2"
+    assert "x-hop" not in received
+    named = [("connection", "x-ratelimit-hop"), ("x-ratelimit-hop", "1"), ("x-ratelimit-stays", "2")]
+    up.say(json_answer(429, named, {"error": {"message": "slow down"}}))
+    refused = gateway.http.post(path, json=asked)
+    assert "x-ratelimit-hop" not in refused.headers
+
+
 @EVERY_PAIR
 def test_access_log(gateway: Gateway, up: ScriptedUpstream, pair: Pair) -> None:
     """One line per request with who, where, how long and how much; no word of what was said, no key."""

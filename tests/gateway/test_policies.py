@@ -19,12 +19,12 @@ from tests.gateway.pooling import ADMIN, Pooled, pooled
 from tests.gateway.process import until
 from tests.gateway.running import PROVIDERS
 from tests.gateway.sockets import socket_to
-from tests.gateway.wire import CASES, Answer, Case, exchange, name, outcome, post
+from tests.gateway.wire import CASES, Answer, Case, exchange, name, outcome, post, reached
 from tests.judges import sdk
 from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
 from tests.scripted.server import ScriptedUpstream
-from tests.timing import check_within, with_tries
+from tests.timing import check_within, eventually, with_tries
 from trilogue.lint import lint_response, lint_stream
 from trilogue.model import Protocol
 
@@ -48,6 +48,7 @@ def _keys() -> dict[str, list[str]]:
         "secrets": ["secrets"],
         "word7": ["no-word7"],
         "forced": ["forced"],
+        "forced-responses": ["forced-responses"],
     }
     keys |= {name.lower(): [name.lower()] for name in OWN}
     keys |= {f"{name.lower()}-{way}": [f"{name.lower()}-{way}"] for name in BROKEN for way in ("closed", "open")}
@@ -67,7 +68,7 @@ def _config() -> str:
             PROVIDERS.replace("keys: [env:TRILOGUE_KEY]", "keys:\n" + "\n".join(lines)),
             "server: {keepalive_seconds: 0.1}",
             ADMIN,
-            "aliases: {house: chat/text}",
+            "aliases: {house: chat/text, state-house: responses/text}",
             "policies:",
             "  allow-all: {use: tools, deny: [never]}",
             "  secrets: redact",
@@ -76,6 +77,7 @@ def _config() -> str:
             "  stop-weather-tool: {use: tools, deny: [get_weather], instead: stop, words: Stopped.}",
             "  no-word7: {use: block_phrases, phrases: [word7], words: Stopped.}",
             "  forced: {use: force_model, model: house}",
+            "  forced-responses: {use: force_model, model: state-house}",
             "  joined: {use: inject_system, text: Be kind.}",
             *own,
             *broken,
@@ -251,6 +253,31 @@ def test_a_policy_of_the_new_model_joins(served: Pooled, up: ScriptedUpstream) -
         assert [one["policy"] for one in records(served, answer)] == ["forced", "joined"]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("client", [C, R])
+def test_a_forced_model_is_hidden_where_nothing_else_is_judged(
+    served: Pooled, up: ScriptedUpstream, client: Protocol, stream: bool
+) -> None:
+    """The response of an upstream of the client's own protocol also has the name that the client asked for."""
+    key = "forced" if client is C else "forced-responses"
+    answer = asyncio.run(ask(served, (client, M, stream), "text", key))
+    check((client, client, stream), answer)
+    assert up.last(PATHS[client]).json["model"] == "text"
+    assert set(re.findall(rb'"model": ?"([^"]*)"', answer.body)) == {b"messages/text"}
+
+
+def test_a_forced_model_is_hidden_in_stored_responses_and_on_sockets(served: Pooled) -> None:
+    """What is stored is what the client got."""
+    asked = body(R, "messages/text", stream=False) | {"store": True}
+    with client_of(served, "forced-responses") as http:
+        made = http.post(PATHS[R], json=asked).json()
+        assert made["model"] == http.get(f"{PATHS[R]}/{made['id']}").json()["model"] == "messages/text"
+    with socket_to(served.gateway.url, (("authorization", "Bearer key-of-forced-responses"),)) as socket:
+        socket.send({**body(R, "messages/text", stream=True), "type": "response.create"})
+        events = socket.events()
+    assert {event["response"]["model"] for event in events if "response" in event} == {"messages/text"}
+
+
 def test_a_slow_verdict_is_waited_for(served: Pooled) -> None:
     """Keep-alives go out meanwhile, also if nothing else has."""
     for case, answer in asked_all(served, "tools", "slow").items():
@@ -297,8 +324,7 @@ def test_a_stop_cancels_the_upstream(served: Pooled, up: ScriptedUpstream) -> No
         assert b"Stopped." in answer.body
         assert b"word8" not in answer.body
         asked = up.last(PATHS[C])
-        while asked.closed is None and time.monotonic() - began < 4:
-            time.sleep(0.01)
+        eventually(lambda asked=asked: asked.closed is not None)  # type: ignore[misc]
         check_within(time.monotonic() - began, 1.5)
         assert not asked.complete
 
@@ -326,10 +352,13 @@ def test_background_responses_are_judged(served: Pooled) -> None:
     ) as client:
         asked = body(R, "responses/tools", stream=False) | {"store": True, "background": True}
         begun = client.post("/v1/responses", json=asked).json()
-        deadline = time.monotonic() + 10
-        while (shown := client.get(f"/v1/responses/{begun['id']}").json())["status"] in ("queued", "in_progress"):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+
+        def ended() -> dict[str, Any] | None:
+            found: dict[str, Any] = client.get(f"/v1/responses/{begun['id']}").json()
+            return None if found["status"] in ("queued", "in_progress") else found
+
+        shown = eventually(ended)
+        assert shown is not None
         assert shown["status"] == "completed"
         assert "was blocked by a policy" in json.dumps(shown["output"])
         assert "Paris" not in json.dumps(shown)
@@ -380,8 +409,9 @@ def test_reload(served: Pooled) -> None:
     served.gateway.wait_for_log("unknown setting denny (did you mean deny?)")
 
     async def meanwhile() -> tuple[Answer, Answer]:
+        before = len(served.up.requests)
         running = asyncio.create_task(ask(served, (M, C, True), "tools", "slow"))
-        await asyncio.sleep(0.2)
+        await reached(served.up, before + 1)
         file.write_text(text.replace('name: slow, policies: ["slow"]', 'name: slow, policies: ["no-weather-tool"]'))
         served.gateway.signal(signal.SIGHUP)
         await asyncio.to_thread(served.gateway.wait_for_log, '"reloaded"')

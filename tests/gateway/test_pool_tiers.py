@@ -41,7 +41,7 @@ NEXT = {
     "error-403-tokens": Row("failing", "insufficient_tokens"),
     "error-429": Row("cooling", "rate_limited"),
     "error-402": Row("cooling", "out_of_"),
-    "error-401": Row("disabled", "bad_key"),
+    "error-401": Row("refused", "bad_key"),
     "error-404": Row("ready", "model_not_found"),
     "error-500": Row("failing", "server_error"),
     "error-503": Row("failing", "overloaded"),
@@ -85,7 +85,7 @@ def test_the_next_account_responds(pool: Pooled, scenario: str) -> None:
 
 def test_an_account_that_cools_down_is_not_used(pool: Pooled) -> None:
     """The second request goes to the other account at once, and the record says why."""
-    for scenario, why in (("error-429", "cooling"), ("error-401", "disabled")):
+    for scenario, why in (("error-429", "cooling"), ("error-401", "refused")):
         pool.renew(a=scenario)
         pool.ask(Protocol.CHAT, "messages/some-model")
         pool.up.requests.clear()

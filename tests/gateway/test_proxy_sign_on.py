@@ -113,6 +113,32 @@ def test_headers_that_come_twice_are_refused(gateway: Pooled) -> None:
             assert b"bad_sign_on" in reply.read()
 
 
+@pytest.mark.parametrize("again", ["x-user: root", "X-Groups: admins", f"Trilogue-Proxy-Secret: {SECRET}"])
+@pytest.mark.parametrize("upgrade", ["", "connection: Upgrade\r\nupgrade: h2c\r\n"])
+def test_they_are_refused_every_time(gateway: Pooled, again: str, upgrade: str) -> None:
+    """Also when the head is recognised, and when the client offers HTTP/2."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in (HEADERS | {"x-user": "root"} | CONSOLE).items())
+    head = f"POST /keys HTTP/1.1\r\n{lines}{again}\r\n{upgrade}content-length: 17\r\n\r\n"
+    address = "127.0.0.1", gateway.admin.base_url.port
+    for _ in range(3):
+        with socket.create_connection(address, timeout=10) as client:
+            client.sendall(f'{head}{{"name": "twice"}}'.encode())
+            assert client.recv(4096).startswith(b"HTTP/1.1 401")
+    assert "twice" not in gateway.admin.get("/keys").text
+
+
+def test_a_body_counts_every_time(gateway: Pooled) -> None:
+    """A head that is recognised has a body as well."""
+    made = gateway.admin.post("/keys", json={"name": "turning"})
+    assert made.status_code == 200
+    lines = "".join(f"{name}: {value}\r\n" for name, value in (HEADERS | {"x-user": "root"} | CONSOLE).items())
+    head = f"POST /keys/turning/rotate HTTP/1.1\r\n{lines}content-length: 27\r\n\r\n"
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", gateway.admin.base_url.port), timeout=10) as client:
+            client.sendall(f'{head}{{"overlap_seconds": "soon"}}'.encode())
+            assert client.recv(4096).startswith(b"HTTP/1.1 400")
+
+
 @pytest.mark.parametrize(
     ("peer", "trusted"),
     [

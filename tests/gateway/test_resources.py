@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from tests.gateway.process import QUICK, Started, started, until
 from tests.gateway.wire import exchange, request
 from tests.scripted import thread
+from tests.timing import pass_time
 from trilogue.model import Protocol
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps its own counsel")
@@ -56,6 +56,6 @@ def test_a_python_that_cannot_call_the_library(tmp_path: Path) -> None:
     """Serves as before, also after a rest."""
     with thread.running() as up, started(tmp_path, QUICK, up.url, patch=f"{NO_CTYPES}\n{RESTS_SOON}") as gateway:
         send(gateway, MEGABYTE, 2)
-        time.sleep(0.5)
+        pass_time(0.5)
         send(gateway, MEGABYTE, 1)
         assert "Traceback" not in gateway.log

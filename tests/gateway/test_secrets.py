@@ -29,6 +29,7 @@ SECRETS = {
     "second client key": "canary-second-77aa10",
     "upstream key": "canary-upstream-b81e42",
     "header value": "canary-header-0d5f6a",
+    "query of an address": "canary-query-6be+17",
     "seal key": "canary-seal-5b7790-which-is-long-enough-for-a-seal",
     "wrong key": "canary-wrong-e2c4d6",
     "cookie": "canary-cookie-9f8e7d",
@@ -41,7 +42,10 @@ ENVIRON = {
     "UP_HEADER": SECRETS["header value"],
     "SEAL": SECRETS["seal key"],
 }
-PROVIDER = "{protocol: PROTOCOL, base_url: UPSTREAM, accounts: [{key: env:UP_KEY}], headers: {x-team: env:UP_HEADER}}"
+PROVIDER = (
+    "{protocol: PROTOCOL, base_url: 'UPSTREAM?sig=canary-query-6be%2B17', accounts: [{key: env:UP_KEY}], "
+    "headers: {x-team: env:UP_HEADER}}"
+)
 CONFIG = (
     SHORT.replace("server:\n", "server:\n  log: {level: debug}\n")
     + "keys: [env:TRILOGUE_KEY, env:SECOND_KEY]\nseal_keys: [env:SEAL]\nproviders:\n"
@@ -136,11 +140,19 @@ def test_nothing_of_the_client_reaches_the_upstream_but_its_request(gateway: Sta
 
 LOOSE = {
     "key": f"Incorrect API key provided: {SECRETS['upstream key']}. You can find your key at the account page.",
+    "address": f"no such path /v1/chat/completions?sig=canary-query-6be%2B17, or {SECRETS['query of an address']}",
     "masked key": "Incorrect API key provided: sk-proj-abcd**********wxyz.",
     "organisation": "Rate limit reached for gpt-5 in organization org-AbCdEf0123456789 on tokens per min.",
     "project": "Project `proj_AbCdEf0123456789` does not have access to model gpt-5.",
 }
-INSIDE = (SECRETS["upstream key"], "sk-proj-abcd", "org-AbCdEf0123456789", "proj_AbCdEf0123456789")
+INSIDE = (
+    SECRETS["upstream key"],
+    SECRETS["query of an address"],
+    "canary-query-6be%2B17",
+    "sk-proj-abcd",
+    "org-AbCdEf0123456789",
+    "proj_AbCdEf0123456789",
+)
 
 
 async def told(gateway: Started, up: ScriptedUpstream, upstream: Protocol, steps: list[Step]) -> dict[Case, Answer]:

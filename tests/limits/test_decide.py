@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from trilogue.limits import (
     BILLION,
@@ -13,7 +14,6 @@ from trilogue.limits import (
     Subject,
     admit,
     budgets_standing,
-    charge,
     settle,
 )
 from trilogue.limits.slots import PERIODS, ROW, period_end, period_start
@@ -134,7 +134,10 @@ def test_what_is_spent_besides_counts_without_being_a_request() -> None:
     limits = RateLimits(tokens_per_minute=100, requests_per_minute=2, concurrency=1)
     one, counts = Subject("key", "ci", limits, BudgetSettings(day=1.0)), row()
     admit(NOON, [(one, counts)], Estimate(10, 0))
-    assert charge(NOON, [(one, counts)], Estimate(50, DOLLAR // 2)) == []
+    asking = replace(one, pays_only=True)
+    assert admit(NOON, [(asking, counts)], Estimate(90, DOLLAR + 1)) == Refused(asking, "day", "budget", 43_200.0)
+    assert isinstance(admit(NOON, [(asking, counts)], Estimate(90, DOLLAR)), list)
+    settle(NOON, [(asking, counts)], Estimate(90, DOLLAR), Estimate(50, DOLLAR // 2), NOON)
     assert admit(NOON, [(one, counts)], NOTHING) == Refused(one, "concurrency", "rate", 1.0)
     settle(NOON, [(one, counts)], Estimate(10, 0), Estimate(10, 0), NOON)
     assert budgets_standing(NOON, one, counts)[0].spent == 0.5

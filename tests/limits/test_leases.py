@@ -108,7 +108,10 @@ def test_one_process_asks_at_a_time() -> None:
     assert begin_ask(NOON + 1, counts) is None
     # The process has died, and another one takes over. Then the answer to the first one comes too late.
     second = begin_ask(NOON + ASK_SECONDS + 1, counts)
-    assert second == first + 1
+    assert second is not None
+    assert second > first
     assert not end_ask(counts, first)
     assert end_ask(counts, second)
-    assert begin_ask(NOON + 4, counts) == second + 1
+    third = begin_ask(NOON + 4, counts)
+    assert third is not None
+    assert third > second

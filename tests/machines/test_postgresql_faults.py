@@ -16,6 +16,9 @@ from tests.gateway.running import CLIENT_KEY
 from tests.gateway.test_store_at_start import refused
 from tests.machines.engines import PASSWORD, BadLink, NetworkServer, Standby, bad_link, name_in, tls_link
 from tests.machines.nodes import Cluster, cluster
+from tests.timing import pass_time
+
+pytestmark = pytest.mark.slow
 
 DEMO = """\
 keys: [{key: env:TRILOGUE_KEY, name: one}]
@@ -98,25 +101,25 @@ def faulty(_faulty: Faulty) -> Iterator[tuple[Faulty, Clients]]:
 
 def kill(faulty: Faulty, seconds: float) -> None:
     faulty.server.kill()
-    time.sleep(seconds)
+    pass_time(seconds)
     faulty.server.start()
 
 
 def pause(faulty: Faulty, seconds: float) -> None:
     faulty.server.pause()
-    time.sleep(seconds)
+    pass_time(seconds)
     faulty.server.resume()
 
 
 def split(faulty: Faulty, seconds: float) -> None:
     faulty.link.cut = True
-    time.sleep(seconds)
+    pass_time(seconds)
     faulty.link.cut = False
 
 
 def demote(faulty: Faulty, seconds: float) -> None:
     faulty.server.set_read_only(True)
-    time.sleep(seconds)
+    pass_time(seconds)
     faulty.server.set_read_only(False)
 
 
@@ -153,7 +156,6 @@ def test_a_short_fault(faulty: tuple[Faulty, Clients], fault: Fault) -> None:
     assert "Traceback" not in running.running.logs
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_ten_seconds(faulty: tuple[Faulty, Clients], fault: Fault) -> None:
     running, clients = faulty
@@ -174,7 +176,6 @@ def test_a_slow_server_delays_nobody_else(faulty: tuple[Faulty, Clients]) -> Non
         running.link.delay = 0.0
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fault", ["away", "paused"])
 def test_requests_that_need_it_are_told(faulty: tuple[Faulty, Clients], fault: str) -> None:
     """A clear error in the client's protocol, after some seconds, without a word about the database."""
@@ -195,7 +196,6 @@ def test_requests_that_need_it_are_told(faulty: tuple[Faulty, Clients], fault: s
     until(clients.works, BACK_SECONDS)
 
 
-@pytest.mark.long
 def test_a_standby_takes_over(tmp_path: Path) -> None:
     """The gateways know both servers, find the one that can be written to, and lose nothing. Nobody restarts them."""
     with ExitStack() as stack:
@@ -219,7 +219,6 @@ def test_a_standby_takes_over(tmp_path: Path) -> None:
             assert clients.ask(1 - number, store=True, previous=before[number]).status_code == 200
 
 
-@pytest.mark.long
 def test_tls_and_a_password(tmp_path: Path) -> None:
     """With `verify-full`. The password is in no log, in no file and in no error."""
     server = NetworkServer(password=True)

@@ -15,12 +15,15 @@ from tests.multiturn.agents import Agent, ChatAgent, Link, MessagesAgent, Respon
 from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS
 from trilogue.model import Protocol
 
+pytestmark = pytest.mark.slow
+
 STEPS = 4
 RUNNING = ("queued", "in_progress")
 DEAD_SECONDS = 30.0
 """Ten seconds are promised; the test machine may be busy."""
 
 
+@pytest.mark.smoke
 @EVERY_UPSTREAM
 @pytest.mark.parametrize("link", ["previous", "conversation"])
 def test_every_turn_at_another_gateway(pair: Pair, upstream: Protocol, link: Link) -> None:

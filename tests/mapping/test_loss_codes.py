@@ -1,5 +1,6 @@
 """Every code of the closed list is produced by a case, and nothing else is ever declared."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -54,6 +55,18 @@ def _billed() -> set[str]:
     return codes(trilogue.translate_request(request(M, system=[block]), source=M, target=target).losses)
 
 
+def _all_cached() -> set[str]:
+    exchange = trilogue.translate_request(request(M), source=M, target=R).exchange
+    translator = trilogue.StreamTranslator(source=R, target=M, exchange=exchange)
+    details = {"cached_tokens": 9, "cache_write_tokens": 0}
+    usage = {"input_tokens": 9, "input_tokens_details": details, "output_tokens": 1, "total_tokens": 10}
+    states = {"created": {"status": "in_progress", "output": [], "usage": None}, "completed": {"usage": usage}}
+    for name, fields in states.items():
+        event = {"type": f"response.{name}", "response": answer(R, **fields)}
+        translator.feed_event(event["type"], json.dumps(event).encode())
+    return codes(translator.losses)
+
+
 EXTRA: dict[str, Callable[[], set[str]]] = {
     "system.billing_block": _billed,
     "logprobs.dropped": lambda: answered(
@@ -82,6 +95,7 @@ EXTRA: dict[str, Callable[[], set[str]]] = {
     ),
     "tool.name_mangled": lambda: asked(Ask("x", "M>C", {"tools": [{**TOOLS["M"][0], "name": "n" * 70}]})),
     "usage.estimated": lambda: answered(Answer("x", "C>M", {"usage": None})),
+    "usage.moved": _all_cached,
     "web_search.replay": lambda: asked(test_hosted_history.HISTORY[0]) | answered(test_hosted_responses.ANSWERS[0]),
     "stop.pause_turn": lambda: answered(Answer("x", "M>C", {"stop_reason": "pause_turn"})),
     "resp.meta": lambda: answered(Answer("x", "C>M", {"system_fingerprint": "fp"})),

@@ -205,9 +205,14 @@ NEAREST = (
     ("gpt-6", "none", "low", "effort.none"),
     ("o3", "max", "high", "effort.clamped"),
     ("gpt-5-pro", "low", "high", "effort.clamped"),
-    ("some-model", "max", "high", "effort.clamped"),
-    # A model that nobody knows might begin to reason, or refuse a field that nobody asked for.
-    ("some-model", "none", ABSENT, "effort.none"),
+    # A model that nobody knows gets what its protocol knows.
+    *(("some-model", level, level, "") for level in EFFORTS),
+    # Names that nobody knows become the nearest level: so far vendors added new ones only at the top.
+    ("some-model", "ultra", "max", "effort.clamped"),
+    ("gpt-5.2", "ultra", "xhigh", "effort.clamped"),
+    ("some-model", "Minimum", "minimal", "effort.clamped"),
+    ("some-model", "HIGH", "high", "effort.clamped"),
+    ("some-model", "auto", ABSENT, "effort.clamped"),
 )
 WITHOUT = ("claude-3-5-haiku-20241022", "claude-3-opus-20240229")
 TOLD_TO: tuple[tuple[str, Body], ...] = (
@@ -231,7 +236,7 @@ BY_MODEL = (
     *(
         Ask(f"{level} on {model}", f"M>{p}", {"output_config": {"effort": level}}, {SAID[p]: got}, lost, model=model)
         for model, level, got, lost in NEAREST
-        if level in ("low", "xhigh", "max")
+        if level in ("low", "xhigh", "max", "ultra", "auto")
         for p in "CR"
     ),
     *(

@@ -160,6 +160,7 @@ def check_failed(running: Gateway, response_id: str, began: float) -> None:
     assert events[-1].type == "response.failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("upstream", "workers"), [(Protocol.CHAT, 1), (Protocol.MESSAGES, 2)])
 def test_a_worker_that_dies_leaves_failed(tmp_path: Path, up: StrictUpstream, upstream: Protocol, workers: int) -> None:
     """Not `in_progress` for ever. One worker is the gateway itself, which is then started again."""

@@ -103,6 +103,7 @@ def test_the_stream_of_a_cancelled_response_ends(either: Gateway) -> None:
     assert list(responses.retrieve(response_id, stream=True, starting_after=len(again) - 1)) == []
 
 
+@pytest.mark.slow
 def test_a_reader_learns_that_the_worker_died(tmp_path: Path, up: StrictUpstream) -> None:
     """Through another worker, from where it was."""
     with gateway(tmp_path, up, settings(workers=2)) as running:
@@ -219,6 +220,7 @@ def postgres() -> Iterator[Server]:
     server.remove()
 
 
+@pytest.mark.slow
 def test_with_postgresql(tmp_path: Path, up: StrictUpstream, postgres: Server) -> None:
     """Run by one gateway, followed and cancelled by another, and failed by that one if the first dies."""
     config = settings(state=postgres.new_database())

@@ -17,28 +17,21 @@ from tests.multiturn.script import Json
 from tests.multiturn.strict import StrictUpstream
 
 STEPS = 10
-SCRIPT = Path(__file__).with_name("loop.mjs")
-NO_NODE = "JavaScript SDK not tested: "
+FOLDER = Path(__file__).with_name("javascript")
+NODE = shutil.which("node") or ""
+NOT_READY = {
+    "there is no node": not NODE,
+    "`make javascript` has not installed it": not (FOLDER / "node_modules" / "openai").is_dir(),
+}
+pytestmark = [
+    pytest.mark.slow,
+    *(pytest.mark.skipif(absent, reason=f"JavaScript SDK not tested: {why}") for why, absent in NOT_READY.items()),
+]
 
 
-@pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the SDK and the script."""
-    npm, folder = shutil.which("npm"), tmp_path_factory.mktemp("javascript")
-    if npm is None or shutil.which("node") is None:
-        pytest.skip(f"{NO_NODE}there is no node")
-    command = [npm, "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder), "openai", "ws"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    if done.returncode:
-        pytest.skip(f"{NO_NODE}npm could not install it")
-    shutil.copy(SCRIPT, folder / SCRIPT.name)
-    return folder
-
-
-def check_loops(folder: Path, url: str, key: str, models: list[str], ways: tuple[str, ...]) -> None:
+def check_loops(url: str, key: str, models: list[str], ways: tuple[str, ...]) -> None:
     """Run the script, and check what it saw."""
-    node = shutil.which("node") or ""
-    command = [node, str(folder / SCRIPT.name), f"{url}/v1", key, str(STEPS), ",".join(ways), *models]
+    command = [NODE, str(FOLDER / "loop.mjs"), f"{url}/v1", key, str(STEPS), ",".join(ways), *models]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found: Json = json.loads(done.stdout)
@@ -53,17 +46,17 @@ def check_loops(folder: Path, url: str, key: str, models: list[str], ways: tuple
             assert seen["seen"]["results"] == all_results(STEPS)
 
 
-def test_directly(up: StrictUpstream, installed: Path) -> None:
+def test_directly(up: StrictUpstream) -> None:
     """The script itself, at the strict upstream."""
-    check_loops(installed, up.url, secret("a"), ["gpt-5.4"], ("previous", "conversation", "background"))
+    check_loops(up.url, secret("a"), ["gpt-5.4"], ("previous", "conversation", "background"))
     assert up.refusals == ["Response with id '" + up.refusals[0].split("'")[1] + "' not found."]
 
 
-def test_loops(either: Gateway, installed: Path) -> None:
+def test_loops(either: Gateway) -> None:
     """By `previous_response_id` and by conversation, and a response in the background."""
-    check_loops(installed, either.url, CLIENT_KEY, list(MODELS.values()), ("previous", "conversation", "background"))
+    check_loops(either.url, CLIENT_KEY, list(MODELS.values()), ("previous", "conversation", "background"))
 
 
-def test_socket(one: Gateway, installed: Path) -> None:
+def test_socket(one: Gateway) -> None:
     """Over WebSocket."""
-    check_loops(installed, one.url, CLIENT_KEY, list(MODELS.values()), ("socket", "background"))
+    check_loops(one.url, CLIENT_KEY, list(MODELS.values()), ("socket", "background"))

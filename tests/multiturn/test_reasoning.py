@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from tests.gateway.pooling import ADMIN, ADMIN_KEY
+from tests.gateway.process import each_worker, until
 from tests.multiturn.agents import Agent, ChatAgent, MessagesAgent, ResponsesAgent, all_results
 from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS, OTHER_MODELS, Gateway, gateway, settings
 from tests.multiturn.script import Json
@@ -25,7 +26,6 @@ STEPS = 10
 THINKING: Json = {"type": "enabled", "budget_tokens": 1024}
 ADAPTIVE: Json = {"type": "adaptive"}
 EFFORT: Json = {"effort": "high", "summary": "auto"}
-PROVIDERS = ("chat", "moonshot", "messages", "responses")
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,18 @@ def pooled(_upstream: StrictUpstream, tmp_path_factory: pytest.TempPathFactory) 
 def changing(pooled: Gateway, up: StrictUpstream) -> Gateway:
     """The gateway, with all accounts available."""
     port = next(line["port"] for line in pooled.process.lines if line["event"] == "admin interface")
-    headers = {"authorization": f"Bearer {ADMIN_KEY}"}
-    for provider in PROVIDERS:
-        for name in ("a", "b"):
-            url = f"http://127.0.0.1:{port}/accounts/{provider}/{name}/reset"
-            assert httpx2.post(url, headers=headers).status_code == 200
+    url, headers = f"http://127.0.0.1:{port}/accounts", {"authorization": f"Bearer {ADMIN_KEY}"}
+
+    def unavailable() -> list[str]:
+        accounts = httpx2.get(url, headers=headers).json()["accounts"]
+        return [f"{one['provider']}/{one['account']}" for one in accounts if one["state"] != "ready"]
+
+    # A worker learns some milliseconds later what another one has seen or was told.
+    for _ in each_worker(pooled.process):
+        for name in unavailable():
+            assert httpx2.post(f"{url}/{name}/reset", headers=headers).status_code == 200
+    for _ in each_worker(pooled.process):
+        until(lambda: not unavailable())
     return pooled
 
 

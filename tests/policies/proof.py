@@ -114,7 +114,8 @@ def faults(trial: Trial, rng: Random) -> list[str]:
         stream = trial.judged(chunks(trial.data, rng))
         found += _faults_of_result(stream, expected, run, kept)
         found += [f"rule {rule}" for rule in stream.rules() - excused - {TOKENS_OF_TEXT}]
-    if not run.changed and trial.target is None and not stream.losses and stream.out != before:
+    rewritten = isinstance(stream, Passed) and stream.path.rewrites
+    if not (run.changed or rewritten) and trial.target is None and not stream.losses and stream.out != before:
         found.append("bytes changed")
     if THOUGHT in kept:
         found += _faults_of_reasoning(trial, stream)

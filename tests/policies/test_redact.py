@@ -170,11 +170,10 @@ def test_reasoning_is_left_alone_unless_settings_say_otherwise() -> None:
         assert judge_response(run, response(signed)).blocks == (expected,)
 
 
-def test_patterns_without_a_limit_hold_the_block() -> None:
-    """They work, but the text no longer flows."""
-    for pattern, interest in (("TICKET-[0-9]{1,6}", "flow"), ("TICKET-[0-9]+", "whole")):
+def test_patterns_without_a_limit_hold_the_text() -> None:
+    """They work, but the text waits for the end of the response."""
+    for pattern in ("TICKET-[0-9]{1,6}", "TICKET-[0-9]+"):
         policy = load_policy({"use": "redact", "patterns": {"TICKET": pattern}})
-        assert policy.text == interest
         for seed in range(20):
             run = PolicyRun([policy])
             collector = Collector()

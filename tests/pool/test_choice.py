@@ -255,7 +255,7 @@ def test_no_account_is_available() -> None:
     choice = pool.choose(START + 1, AccountRequest())
     assert choice is None
     survey = pool.survey(START + 1, AccountRequest())
-    assert survey.reasons == {"rate_limited": 2, "disabled": 1}
+    assert survey.reasons == {"rate_limited": 2, "bad_key": 1}
     assert survey.retry_at == pytest.approx(START + 20)
     assert {skipped.account for skipped in pool.considered("").skipped} == {"a", "b", "c"}
 

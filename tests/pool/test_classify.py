@@ -234,7 +234,7 @@ CASES = {
         NOBODY,
         "client_error",
     ),
-    "403 of the content": Case(CHAT, 403, openai("Content violates usage guidelines"), CLIENT, NOBODY, "client_error"),
+    "403 of the content": Case(CHAT, 403, openai("Content violates usage guidelines"), CLIENT, NOBODY, "forbidden"),
     "404 of one request": Case(RESPONSES, 404, openai("Item with id 'msg_1' not found."), CLIENT, NOBODY, "not_found"),
     "404 of a feature": Case(
         CHAT, 404, openai("No endpoints found that support tool use."), CLIENT, NOBODY, "not_found"
@@ -412,13 +412,18 @@ def test_rules_of_the_user_come_first(failure: Failure, expected: tuple[Action, 
     assert (verdict.action, verdict.scope, verdict.delay, verdict.why) == expected
 
 
-def test_no_text_of_the_upstream_gets_into_a_verdict() -> None:
-    """Upstreams quote keys in their errors; verdicts go into logs."""
-    failure = Failure(
-        kind=FailureKind.AUTHENTICATION, message="Incorrect API key provided: sk-canary", code="sk-canary"
-    )
+@pytest.mark.parametrize("kind", [FailureKind.INVALID_REQUEST, FailureKind.SERVER, FailureKind.NOT_FOUND])
+def test_no_text_of_the_upstream_gets_into_a_verdict_about_a_request(kind: FailureKind) -> None:
+    """Upstreams quote prompts in their errors."""
+    failure = Failure(kind=kind, message="You said: canary", code="canary")
     assert isinstance(classify(failure), Verdict)
     assert "canary" not in repr(classify(failure))
+
+
+def test_what_the_upstream_says_about_an_account_is_one_short_line() -> None:
+    failure = Failure(kind=FailureKind.AUTHENTICATION, message="Invalid\x1b[31m\n key" + "!" * 500, status=401)
+    verdict = classify(failure)
+    assert (verdict.text, verdict.words[:20], len(verdict.words)) == ("", "Invalid [31m key!!!!", 200)
 
 
 def test_patterns_take_linear_time() -> None:

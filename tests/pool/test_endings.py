@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.pool.making import BAD_KEY, INSUFFICIENT, RATE_LIMITED, SERVER, START, pools, provider
@@ -31,7 +32,57 @@ def test_without_a_budget_another_account_may_still_respond_later(failure: Failu
     assert journey.next(START) is None
     assert journey.decision.outcome == "budget"
     ending = journey.ending(START)
-    assert (ending.status, ending.code) == (503, "no_account")
+    assert (ending.status, ending.code, ending.retry_after) == (503, "retry_budget", 1.0)
+    assert ending.message.startswith(("p/a has too little left for this request", "p refused the key of a: 401 no"))
+    assert ending.message.endswith("no other account was tried because the retry budget is spent (pool.retry_budget)")
+
+
+def test_the_first_try_at_another_target_is_no_retry() -> None:
+    """It follows whatever the budget says, before a second account of the first target, and takes nothing from it."""
+    book = pools(provider("a", "b"), provider("x", "y", name="q"), retry_budget=RetryBudget(ratio=0, floor=0))
+    journey = begin(book, ("p", "m"), ("q", "n"), ("q", "o"))
+    assert walk(journey, RATE_LIMITED, SERVER, SERVER) == ["a", "x", "y"]
+    assert [attempt.model for attempt in journey.decision.attempts] == ["m", "n", "o"]
+    assert (journey.next(START), journey.decision.outcome, book.budget.retries) == (None, "budget", 0)
+
+
+def test_a_target_whose_accounts_cool_down_is_waited_for_without_a_budget() -> None:
+    book = pools(provider("a"), provider("x", name="q"), retry_budget=RetryBudget(ratio=0, floor=0))
+    walk(begin(book, ("q", "n")), msgspec.structs.replace(RATE_LIMITED, retry_after=3.0))
+    journey = begin(book, ("p", "m"), ("q", "n"), number=2)
+    assert walk(journey, BAD_KEY) == ["a"]
+    assert journey.next(START) is None
+    pause = journey.pause(START)
+    assert 3.0 <= pause <= 3.3
+    step = journey.next(START + pause)
+    assert step is not None
+    assert step.account == "x"
+
+
+def test_the_error_says_who_refused_what() -> None:
+    """Each account has its own reason, a few of them are named, and the next request, which is not sent, learns it."""
+    book = pools(provider(*"abcde"), provider("x", name="q"), retry_budget=RetryBudget(floor=100))
+    book.disable(book.find("x")[0], START)
+    quota = Failure(kind=FailureKind.QUOTA, message="no quota", status=429, retry_after=90.0)
+    first = begin(book, ("p", "m"), ("q", "n"))
+    walk(first, BAD_KEY, quota, *[BAD_KEY] * 3)
+    for journey in (first, begin(book, ("p", "m"), ("q", "n"), number=2)):
+        assert journey.next(START) is None
+        assert journey.ending(START).message == (
+            "p refused the key of a: 401 no (for 600 s more); p/b has used up its quota: 429 no quota (for 90 s more); "
+            "p refused the key of c: 401 no (for 600 s more); and 2 more of p; q/x was disabled by hand "
+            "(see `trilogue accounts`)"
+        )
+
+
+def test_a_limit_and_a_refused_key_are_not_all_at_their_limit() -> None:
+    journey = begin(pools(provider("a", "b")))
+    walk(journey, RATE_LIMITED, BAD_KEY)
+    assert journey.next(START) is None
+    ending = journey.ending(START)
+    assert (ending.kind, ending.code) == (FailureKind.RATE_LIMIT, "rate_limit_exceeded")
+    assert "p/a is at its rate limit: 429 slow down" in ending.message
+    assert "p refused the key of b: 401 no" in ending.message
 
 
 def test_no_conversation_sticks_to_an_account_that_was_never_used() -> None:

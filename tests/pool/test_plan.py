@@ -368,7 +368,7 @@ def test_the_overview_shows_every_account() -> None:
     journey = begin(book, number=2)
     journey.next(START)
     lines = {line["account"]: line for line in book.overview(START)}
-    assert [lines[name]["state"] for name in "abc"] == ["cooling", "disabled", "ready"]
+    assert [lines[name]["state"] for name in "abc"] == ["cooling", "refused", "ready"]
     assert [lines[name]["in_flight"] for name in "abc"] == [0, 0, 1]
     assert lines["a"]["last_error"] == "rate_limited"
     assert lines["a"]["until"] > START

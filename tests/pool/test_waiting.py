@@ -131,7 +131,7 @@ def test_the_shortest_pause() -> None:
 
 
 def test_a_limit_without_a_time_is_a_second() -> None:
-    """The budget refused before any account was surveyed, so no time is known."""
+    """There is an account that could be used, but not yet by this request."""
     book = pools(provider("a", "b"), retry_budget=RetryBudget(ratio=0, floor=0))
     journey = begin(book)
     walk(journey, SOON)

@@ -48,7 +48,7 @@ def test_a_model_of_tomorrow_gets_the_default_row() -> None:
     future = profile_for(Protocol.RESPONSES, "gpt-9.3-ultra")
     assert (future.reasons, future.sampling_with_reasoning) == ("always", False)
     unheard = profile_for(Protocol.CHAT, "my-deployment", "azure")
-    assert unheard.efforts == (Effort.LOW, Effort.MEDIUM, Effort.HIGH)
+    assert unheard.efforts == tuple(Effort)
     assert not unheard.top_k
     claude = profile_for(Protocol.MESSAGES, "claude-saga-7")
     assert claude.adaptive_thinking

@@ -1,9 +1,15 @@
 """Levels of effort and budgets."""
 
-import pytest
+from typing import Any
 
-from trilogue.model import Effort, Ledger
+import pytest
+from msgspec.structs import replace
+
+from trilogue.model import Effort, Ledger, Protocol
+from trilogue.profiles import UNCHANGED, Profile
+from trilogue.protocols.codec import Target
 from trilogue.protocols.content.effort import BUDGETS, effort_of_budget, nearest_effort
+from trilogue.translate.requests import fit_own
 
 SOME = (Effort.NONE, Effort.LOW, Effort.MEDIUM, Effort.HIGH)
 
@@ -32,3 +38,24 @@ def test_nearest(wanted: Effort, taken: tuple[Effort, ...], nearest: Effort | No
 def test_budgets_come_back(effort: Effort) -> None:
     """The budget that stands for an effort means that effort."""
     assert effort_of_budget(BUDGETS[effort], "p", Ledger()) is effort
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+@pytest.mark.parametrize("profile", [UNCHANGED, replace(UNCHANGED, efforts=SOME)], ids=["unknown", "known"])
+def test_an_unknown_name_in_its_own_protocol(protocol: Protocol, profile: Profile) -> None:
+    """It stays unless a profile says which levels there are: the upstream may be newer than this table."""
+    given: dict[Protocol, dict[str, Any]] = {
+        Protocol.CHAT: {"reasoning_effort": "ultra", "messages": [{"role": "user", "content": "Hi"}]},
+        Protocol.MESSAGES: {"output_config": {"effort": "ultra"}, "messages": [{"role": "user", "content": "Hi"}]},
+        Protocol.RESPONSES: {"reasoning": {"effort": "ultra"}, "input": "Hi"},
+    }
+    body, ledger = {"model": "m", "max_tokens": 9, **given[protocol]}, Ledger()
+    fitted = fit_own(body, Target(protocol=protocol, model="m", profile=profile), ledger)
+    if profile is UNCHANGED:
+        assert fitted is body
+        assert not ledger.losses
+    else:
+        sent = fitted.get("reasoning_effort") or (fitted.get("output_config") or fitted.get("reasoning"))["effort"]
+        assert sent == "high"
+        assert {loss.code for loss in ledger.losses} == {"effort.clamped"}
+        assert ledger.losses[0].detail == "ultra"

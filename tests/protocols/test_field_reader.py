@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trilogue.errors import BadRequest
-from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, NonNegative, sort_fields
+from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, TokenCount, sort_fields
 
 READERS = ["text", "flag", "integer", "number", "items", "mapping", "fields"]
 RIGHT = {"text": "x", "flag": True, "integer": 1, "number": 1.5, "items": [], "mapping": {}, "fields": {}}
@@ -88,12 +88,12 @@ def test_values_are_sorted_in_the_order_asked_for() -> None:
     assert rest == {"c": 3}
 
 
-def test_counts_are_not_negative() -> None:
-    """A count that is not there is not known."""
-    kinds: Kinds = dict.fromkeys("abcdef", NonNegative)
-    known, rest = sort_fields({"a": -1, "b": 7, "c": "x", "e": 3.0, "f": -3.0}, kinds)
-    assert known == {"a": 0, "b": 7, "c": None, "d": None, "e": 3, "f": 0}
-    assert rest == {"c": "x"}
+def test_what_is_no_count_is_not_known() -> None:
+    """Nor is a count that is not there."""
+    kinds: Kinds = dict.fromkeys("abcdef", TokenCount)
+    known, rest = sort_fields({"a": -1, "b": 7, "c": "x", "e": 3.0, "f": 1e30}, kinds)
+    assert known == {"a": None, "b": 7, "c": None, "d": None, "e": 3, "f": None}
+    assert rest == {"a": -1, "c": "x", "f": 1e30}
 
 
 KINDS: Kinds = {"any": object, "tier": {"fast": 1}, "kept": Kept, "text": str, "number": float, "whole": int}

@@ -158,8 +158,7 @@ def test_notes_are_found_again() -> None:
             await listener.drain(1)
 
     asyncio.run(main())
-    # The first time, the parser reads the head. The second time it is known, but has no notes yet.
-    assert notes == [None, None, "Bearer one", "Bearer one", None, None]
+    assert notes == [None, "Bearer one", "Bearer one", "Bearer one", None, "Bearer two"]
 
 
 def test_what_is_kept_is_bounded() -> None:

@@ -6,6 +6,7 @@ The newer version is played by what a migration may do: add columns with default
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -20,7 +21,7 @@ from trilogue.state.database.migrate import Migration, Schema, migrate
 from trilogue.state.keys import Actor, KeyStore
 from trilogue.state.keys.schema import SCHEMA as KEYS
 from trilogue.state.ledger import Counts, LedgerTables, RowName, UsageQuery, read_usage
-from trilogue.state.ledger.live_file import FILE_BYTES, MAGIC, LiveFile, write_copy
+from trilogue.state.ledger.live_file import FILE_BYTES, MAGIC, LiveFile, read_places, write_copy
 from trilogue.state.ledger.tables import HOURLY_DAYS
 from trilogue.state.ledger.tables import SCHEMA as LEDGER
 from trilogue.state.shared_secret import shared_secret
@@ -111,12 +112,29 @@ def test_the_layout_of_live_files_has_a_name() -> None:
     row = file.add(place()[1])
     row.counts[:] = Counts(*range(3, 3 + len(Counts._fields)))
     row.save()
-    assert MAGIC == b"trilogue usage 1\n"
-    assert (len(Counts._fields), FILE_BYTES) == (12, 263_168)
+    assert MAGIC == b"trilogue usage 2\n"
+    assert (len(Counts._fields), FILE_BYTES) == (13, 263_168)
     assert Counts._fields[:2] == ("requests", "errors")
     data = bytearray(128)
     write_copy(data, 0, *row.counts, row.counts[0])
-    assert data[:8] == data[96:104] == (3).to_bytes(8, "little")
+    assert data[:8] == data[104:112] == (3).to_bytes(8, "little")
+
+
+def test_live_files_of_the_first_layout_are_read(tmp_path: Path) -> None:
+    """Their rows lack what budgets were charged without usage."""
+    file = LiveFile(tmp_path)
+    row = file.add(place()[1])
+    row.counts[0] = 1
+    row.save()
+    assert file.path is not None
+    data = bytearray(file.path.read_bytes())
+    data[:17] = b"trilogue usage 1\n"
+    for at in (1024, 1024 + 128):
+        struct.pack_into("@13q", data, at, *range(3, 15), 3)
+    file.path.write_bytes(data)
+    ((_, name, counts),) = read_places(file.path)
+    file.remove()
+    assert (name, counts) == (place()[1], Counts(*range(3, 15)))
 
 
 def test_many_machines_merge_old_hours_once(opened: NewDatabase, ledger: LedgerTables) -> None:

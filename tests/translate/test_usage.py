@@ -162,3 +162,56 @@ def test_searches_are_counted_from_items() -> None:
     counted = {**whole, "tool_usage": {"web_search": {"num_requests": 1}}}
     translated = translate_response(counted, source=R, target=M)
     assert translated.body["usage"]["server_tool_use"]["web_search_requests"] == 1
+
+
+def shapes() -> list[tuple[int, int, int]]:
+    """Fresh, read and written input tokens: everything that an upstream can report."""
+    few = (0, 1, 2, 900)
+    return [(fresh, read, written) for fresh in few for read in few for written in few]
+
+
+def reported(source: Protocol, fresh: int, read: int, written: int) -> Body:
+    """The usage that an upstream reports for them."""
+    total, details = fresh + read + written, {"cached_tokens": read, "cache_write_tokens": written}
+    if source is C:
+        names: Body = {"prompt_tokens": total, "completion_tokens": 7, "prompt_tokens_details": details}
+        return {**names, "completion_tokens_details": {"reasoning_tokens": 3}, "total_tokens": total + 7}
+    names = {"input_tokens": total, "output_tokens": 7, "input_tokens_details": details}
+    return {**names, "output_tokens_details": {"reasoning_tokens": 3}, "total_tokens": total + 7}
+
+
+COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def official(start: Body, end: Body) -> list[int]:
+    """What the SDKs of Anthropic have at the end: any figure of message_delta."""
+    return [start[name] if end.get(name) is None else end[name] for name in COUNTS]
+
+
+def claude_code(start: Body, end: Body) -> list[int]:
+    """What Claude Code has at the end: only figures above zero."""
+    return [end[name] if (end.get(name) or 0) > 0 else start[name] for name in COUNTS]
+
+
+@pytest.mark.parametrize("source", [C, R], ids=["chat", "responses"])
+@pytest.mark.parametrize("known", [False, True], ids=["without request", "with request"])
+def test_every_client_ends_with_what_was_used(source: Protocol, known: bool) -> None:
+    """By the rule of the SDKs and by that of Claude Code, which keeps the estimate of message_start at a zero."""
+    write = chat if source is C else responses
+    for fresh, read, written in shapes():
+        exchange = asked(source).exchange if known else None
+        translator = StreamTranslator(source=source, target=M, exchange=exchange)
+        out = translator.feed(write(usage=reported(source, fresh, read, written))) + translator.close()
+        events = [json.loads(line[6:]) for line in out.decode().splitlines() if line.startswith("data: ")]
+        start = next(event["message"]["usage"] for event in events if event["type"] == "message_start")
+        end = next(event["usage"] for event in events if event["type"] == "message_delta")
+        says = f"{fresh} {read} {written}: {start} {end}"
+        ends = official(start, end)
+        assert ends == claude_code(start, end), says
+        assert (end["output_tokens"], end["output_tokens_details"]["thinking_tokens"]) == (7, 3), says
+        if not fresh and known and not (read or written):
+            assert ends == [estimate(ASKED), 0, 0], says
+        elif not fresh and known:
+            assert (ends[0], sum(ends), codes(translator.losses)) == (1, read + written, ["usage.moved"]), says
+        else:
+            assert (ends, codes(translator.losses)) == ([fresh, read, written], []), says

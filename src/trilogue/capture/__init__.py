@@ -4,7 +4,7 @@
 translation again and compares. docs/capture.md describes the format.
 """
 
-from trilogue.capture.credentials import shown_headers, shown_url
+from trilogue.capture.credentials import shown_headers, shown_url, url_secrets
 from trilogue.capture.folder import CaptureFolder
 from trilogue.capture.format import (
     FORMAT,
@@ -48,4 +48,5 @@ __all__ = [
     "replay",
     "shown_headers",
     "shown_url",
+    "url_secrets",
 ]

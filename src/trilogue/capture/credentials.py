@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit, urlunsplit
 
 MASK = "***"
 _MASK = MASK.encode()
@@ -98,6 +98,13 @@ def shown_url(url: str) -> str:
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     query = "&".join(f"{quote(name)}={quote(value) if name in _SHOWN_QUERY else MASK}" for name, value in pairs)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))
+
+
+def url_secrets(url: str) -> tuple[str, ...]:
+    """Return the query values of a URL that could be credentials, as they are written and as they are meant."""
+    written = [part.partition("=") for part in urlsplit(url).query.split("&")]
+    values = [value for name, _, value in written if unquote_plus(name) not in _SHOWN_QUERY]
+    return tuple(dict.fromkeys(form for value in values for form in (value, unquote_plus(value)) if form))
 
 
 def secrets_in(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> tuple[str, ...]:

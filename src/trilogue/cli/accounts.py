@@ -17,11 +17,13 @@ from typing import Any
 
 import click
 
+from trilogue.cli.configured import CONFIG, read_configuration
 from trilogue.cli.key_store import note_change, open_any_key_store, open_key_store
 from trilogue.cli.state_files import pool_file
-from trilogue.config import ConfigError, Vault, find, load, state_directory, with_dotenv
+from trilogue.config import Vault, find, state_directory
 from trilogue.config.vault import check_name
 from trilogue.gateway.admin.accounts import account_change
+from trilogue.gateway.log.lines import printable
 from trilogue.pool import Account, Pool, Pools
 from trilogue.pool.pools import describe
 from trilogue.state import FileStore, load_into, write_now
@@ -32,23 +34,15 @@ MAX_KEY_BYTES = 64 * 1024
 NOT_PERSISTED = "with pool.persist: false, account state is not stored; use the admin interface to show and change it"
 _COLUMNS = ("account", "state", "until", "in flight", "requests", "success", "balance", "last error")
 
+_STATES = {
+    ("refused", "bad_key"): "key refused",
+    ("refused", "account_closed"): "account closed",
+    ("refused", "out_of_quota"): "no quota",
+    ("refused", "out_of_money"): "no credit",
+    ("refused", "no_credential"): "no key",
+}
+"""states and their reasons in words; all others are shown as `state (reason)`"""
 _DONE = {"enable": "is enabled", "disable": "is disabled", "reset": "is reset"}
-
-
-def _or_that_of_the_group(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    """Return the file that was given here, or before the name of the command."""
-    given: str | None = value or context.obj
-    return given
-
-
-CONFIG = click.option(
-    "--config",
-    "path",
-    metavar="FILE",
-    callback=_or_that_of_the_group,
-    help="Configuration file; default: ./trilogue.yaml, then the one in the user's config folder.",
-)
-"""the same option before and after the name of a command: both orders are natural"""
 
 
 @click.group(invoke_without_command=True)
@@ -151,7 +145,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 def _row(line: dict[str, Any], now: float) -> tuple[str, ...]:
     """Return the cells of one account's row, in the order of `_COLUMNS`."""
-    state = line["state"] if not line["why"] else f"{line['state']} ({line['why']})"
+    plain = line["state"] if not line["why"] else f"{line['state']} ({line['why']})"
+    state = _STATES.get((line["state"], line["why"]), plain)
     models = ", ".join(f"{model} {_time_until(until, now)}" for model, until in line["models"].items())
     rate, money, error = line["success_rate"], line["balance"], line["last_error"]
     status = f" {line['last_error_status']}" if line["last_error_status"] else ""
@@ -164,7 +159,7 @@ def _row(line: dict[str, Any], now: float) -> tuple[str, ...]:
         str(line["requests"]),
         "" if rate is None else f"{rate:.1%}",
         "" if money is None else f"{money:.4g}",
-        f"{error}{status}{words}, {time_since(line['last_error_at'], now)}" if error else "",
+        f"{error}{status}{printable(words)}, {time_since(line['last_error_at'], now)}" if error else "",
     )
 
 
@@ -190,11 +185,7 @@ def _store(path: str | None) -> FileStore:
 
 def _load_pools(path: str | None, now: float) -> Pools:
     """Return the configured accounts with their state from the state file. Raises UsageError."""
-    file = find(Path(path) if path else None)
-    try:
-        config = load(file, with_dotenv(os.environ, file), secrets=False)
-    except ConfigError as error:
-        raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
+    config, _ = read_configuration(path)
     if not config.pool.persist:
         raise click.UsageError(NOT_PERSISTED)
     pools = config.pools(SystemRandom())

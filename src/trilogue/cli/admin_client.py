@@ -16,8 +16,9 @@ from urllib.parse import urlencode, urlsplit
 import click
 import msgspec
 
+from trilogue.cli.configured import read_configuration
 from trilogue.cli.local_admin import key_file, read_address, read_key, wants_generated_key
-from trilogue.config import AdminSettings, Config, ConfigError, Role, find, load, with_dotenv
+from trilogue.config import AdminSettings, Config, Role
 
 KEY_VARIABLE = "TRILOGUE_ADMIN_KEY"
 """the key for `--url`"""
@@ -100,11 +101,7 @@ def admin_client(path: str | None, url: str | None) -> AdminClient:
         if not key:
             raise click.UsageError(f"--url needs the admin key in the environment variable {KEY_VARIABLE}")
         return AdminClient(url, key)
-    file = find(Path(path) if path else None)
-    try:
-        config = load(file, with_dotenv(os.environ, file), secrets=False)
-    except ConfigError as error:
-        raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
+    config, file = read_configuration(path)
     return AdminClient(read_address(file) or configured_url(config), _key(config, file))
 
 

@@ -10,8 +10,10 @@ import os
 import sys
 from importlib import import_module
 from keyword import iskeyword
+from pathlib import Path
 
 import click
+from click.exceptions import NoArgsIsHelpError, NoSuchCommand
 
 from trilogue import TrilogueError, __version__
 
@@ -67,6 +69,17 @@ class Commands(click.Group):
             args = ["serve", *args]
         return super().parse_args(ctx, args)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name. Raises NoSuchCommand with the names that it could be."""
+        if args[0] not in COMMANDS:
+            if Path(args[0]).is_file():
+                message = f"No such command {args[0]!r}. To start the gateway with this file: --config {args[0]}."
+                raise NoSuchCommand(args[0], message, ctx=ctx)
+            raise NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands in the order of the table."""
         return list(COMMANDS)
@@ -100,7 +113,7 @@ def main() -> None:
     try:
         _run()
     except click.ClickException as error:
-        error.show()
+        _show(error)
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)
@@ -117,6 +130,17 @@ def main() -> None:
         _discard_output()
         click.echo(f"trilogue: cannot write: {error.strerror}", err=True)
         sys.exit(BAD_INPUT)
+
+
+def _show(error: click.ClickException) -> None:
+    """Print an error on standard error: the line of a command, without click's three lines of usage before it."""
+    if isinstance(error, NoArgsIsHelpError):
+        error.show()
+        return
+    # For what was mistyped, the help lists what there is. Errors that are raised by commands say it themselves.
+    mistyped = isinstance(error, click.UsageError) and type(error) is not click.UsageError and error.ctx is not None
+    hint = f" (see {error.ctx.command_path} --help)" if mistyped else ""
+    click.echo(f"trilogue: {error.format_message().rstrip('.')}{hint}", err=True)
 
 
 def _run() -> None:

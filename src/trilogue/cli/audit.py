@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from trilogue.cli.accounts import CONFIG, aligned
+from trilogue.cli.accounts import aligned
+from trilogue.cli.configured import CONFIG
 from trilogue.cli.key_store import open_key_store
 from trilogue.gateway.admin.audit import MOST_ENTRIES, past_time
 from trilogue.model import Json

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from trilogue.capture import shown_url
 from trilogue.cli.files import counted
 from trilogue.cli.local_admin import key_file, wants_generated_key
 from trilogue.cli.local_servers import find_local_servers
@@ -22,13 +24,17 @@ from trilogue.config import (
     find,
     load,
     reason_not_to_start,
+    state_directory,
     warnings,
     with_dotenv,
 )
 from trilogue.config.schema import json_schema
 from trilogue.config.tracing import ENDPOINT_VARIABLES, TRACES_PATH
 from trilogue.gateway.setup.at_start import default_store, unwritable
+from trilogue.gateway.setup.budgets import how_to_price, unpriced_targets
+from trilogue.gateway.setup.reachable import server_faults
 from trilogue.gateway.setup.response_store import place_of
+from trilogue.prices.book import HOUR_SECONDS
 from trilogue.state.responses import database_of
 
 PROBLEMS = 2
@@ -37,18 +43,22 @@ PROBLEMS = 2
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--config", "given", type=click.Path(path_type=Path), metavar="FILE", help="The same as FILE.")
+@click.option("--offline", is_flag=True, help="Do not ask the servers of `state`, `usage` and `cluster`.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the file instead.")
-def check(file: Path | None, given: Path | None, schema: bool) -> None:
+def check(file: Path | None, given: Path | None, offline: bool, schema: bool) -> None:
     """Check a configuration file and show what it would serve.
+
+    It also looks whether the stores that the file names can be used, and changes nothing there.
 
     Without FILE it checks ./trilogue.yaml, then the one in the user's config folder, and otherwise shows what is
     served without a file.
 
     \b
     trilogue check trilogue.yaml
+    trilogue check --offline trilogue.yaml           # without databases, for CI
     trilogue check --schema > trilogue.schema.json
 
-    Exit codes: 0 valid, 2 invalid, with one line per problem.
+    Exit codes: 0 the gateway would start; 2 it would not, with one line per problem.
     """
     if schema:
         click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
@@ -68,12 +78,20 @@ def check(file: Path | None, given: Path | None, schema: bool) -> None:
     if reason:
         click.echo(reason)
         sys.exit(PROBLEMS)
+    faults = () if offline else tuple(server_faults(config))
+    fatal = [fault for fault in faults if fault.stops_start]
+    for fault in fatal:
+        click.echo(f"{fault.path}: {fault.text}")
+    if fatal:
+        sys.exit(PROBLEMS)
     click.echo(f"{path} is valid" if path else "no configuration file: this is what is served without one")
     for line in summary(config, path):
         click.echo(line)
-    for where, text in warnings(config):
+    for where, text in (*warnings(config), *price_warnings(config)):
         click.echo(f"warning: {where}: {text}", err=True)
-    for line in store_warnings(config.state, path):
+    for fault in faults:
+        click.echo(f"warning: {fault.path}: {fault.text}; the gateway would start without it", err=True)
+    for line in state_warnings(config.state):
         click.echo(f"warning: {line}", err=True)
 
 
@@ -110,17 +128,27 @@ def _store_line(settings: StateSettings, file: Path | None) -> str:
 def _tracing_line(settings: TracingSettings) -> str:
     # Not the value of a variable: it may contain a password.
     named = [name for name in ENDPOINT_VARIABLES if os.environ.get(name)]
-    where = settings.url or (f"to the address in {named[0]}" if named else f"http://localhost:4318{TRACES_PATH}")
+    where = shown_url(settings.url) or (
+        f"to the address in {named[0]}" if named else f"http://localhost:4318{TRACES_PATH}"
+    )
     ratio = "" if settings.sample_ratio is None else f", {settings.sample_ratio:.4g} of those that begin here"
     return f"{where}{ratio}, {'with' if settings.content else 'without'} messages"
 
 
-def store_warnings(settings: StateSettings, file: Path | None) -> Iterator[str]:
-    """Yield why the file for stored responses cannot be written, if it cannot."""
-    where = place_of(settings, default_store(file))
-    reason = unwritable(Path(where)) if settings.kept and where.startswith("/") else ""
-    if reason:
-        yield f"state: responses cannot be stored in {where}: {reason}"
+def price_warnings(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield the prices that budgets need and that are unknown: requests for these models would be refused."""
+    for provider, model in unpriced_targets(config, int(time.time()) // HOUR_SECONDS):
+        what = f"the price of {model} is unknown" if model else "no price of its models is known"
+        text = f"{what}, and requests that count for a budget are refused without one: {how_to_price(provider)}"
+        yield f"providers.{provider}.prices", text
+
+
+def state_warnings(settings: StateSettings) -> Iterator[str]:
+    """Yield why the state folder cannot be written, if it cannot."""
+    folder = state_directory(os.environ)
+    if reason := unwritable(folder):
+        stored = ", responses included" if settings.kept and settings.store is None else ""
+        yield f"the state folder {folder} cannot be written ({reason}): nothing is kept there{stored}"
 
 
 def _provider_line(provider: ProviderSettings) -> str:
@@ -138,7 +166,7 @@ def _addresses(provider: ProviderSettings) -> Iterator[str]:
     """Yield each address with the protocols that are spoken there."""
     for url in dict.fromkeys(map(provider.url_for, provider.protocols)):
         spoken = " and ".join(one.value for one in provider.protocols if provider.url_for(one) == url)
-        yield f"{spoken} at {url}"
+        yield f"{spoken} at {shown_url(url)}"
 
 
 def _section(title: str, lines: list[str]) -> Iterator[str]:

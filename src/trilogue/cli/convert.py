@@ -9,7 +9,7 @@ import click
 
 from trilogue import LOSSES, Protocol, collect_stream, dump
 from trilogue.cli.conversion import FAILED_STREAM, KINDS, Conversion, refuse_other_stream, run_conversion
-from trilogue.cli.files import PROTOCOL, misuse, read
+from trilogue.cli.files import PROTOCOL, ValueChoice, misuse, read
 from trilogue.model import Severity
 from trilogue.model.loss_advice import ADVICE
 
@@ -38,7 +38,7 @@ class ConvertOptions(TypedDict):
 @click.option("--strict", is_flag=True, help="Fail instead of losing something: see --strict-from.")
 @click.option(
     "--strict-from",
-    type=click.Choice(list(Severity)),
+    type=ValueChoice(list(Severity)),
     default=Severity.DEGRADED,
     show_default=True,
     help="The least severe losses that --strict refuses; notice: all losses.",

@@ -23,7 +23,7 @@ from trilogue.compare import (
 from trilogue.model import Json
 
 DIFFERS = 1
-KINDS = ("auto", *Kind)
+KINDS = ("auto", *(kind.value for kind in Kind))
 NAMES = ("a", "b")
 
 

@@ -17,6 +17,12 @@ from trilogue.gateway.log.lines import printable
 from trilogue.gateway.observe.request_text import count, duration
 
 MOST_PATHS = 5
+STOPPED = {
+    "budget": "no other account was tried: the retry budget is spent (pool.retry_budget)",
+    "attempts": "no other account was tried: max_attempts was reached",
+    "exhausted": "no account was left",
+}
+"""why there was no further attempt, by outcome"""
 REASONS = {"client_gone": "the client disconnected"}
 WIDTH = 13
 """of the labels"""
@@ -62,6 +68,8 @@ def _sections(request: Row) -> Iterator[tuple[str, list[str]]]:
     yield "accounts", list(_accounts(request["considered"], request["began_at"] + request["total_ms"] / 1000))
     for number, attempt in enumerate(request["attempts"], 1):
         yield f"attempt {number}", list(_attempt(attempt))
+    if request["outcome"] in STOPPED:
+        yield "then", [STOPPED[request["outcome"]]]
     if request["upstream"]:
         yield "translation", list(_translation(request))
         yield "lost", list(_losses(request["losses"]))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -15,7 +16,7 @@ from trilogue.cli.conversion import Misuse
 
 
 class ProtocolType(click.ParamType[Protocol]):
-    """An option whose value is chat, messages or responses, or the long name that configuration files use."""
+    """An option whose value is chat, messages or responses, or another name that configuration files use."""
 
     name = "protocol"
 
@@ -32,6 +33,15 @@ class ProtocolType(click.ParamType[Protocol]):
 
 
 PROTOCOL = ProtocolType()
+Member = TypeVar("Member", bound=StrEnum)
+
+
+class ValueChoice(click.Choice[Member]):
+    """An option whose value is one of an enum, by the values that documentation and output show."""
+
+    def normalize_choice(self, choice: Member | str, ctx: click.Context | None) -> str:
+        """Return what is compared with the command line. Click would take the names of the members."""
+        return str(choice)
 
 
 def read(path: str) -> bytes:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
+from trilogue.cli.configured import why_unusable
 from trilogue.cli.files import counted, read
 from trilogue.config import ConfigError
 from trilogue.config.foreign import FOREIGN, Foreign
 from trilogue.importers import import_file
-
-PROBLEMS = 2
 
 
 @click.command(name="import")
@@ -34,8 +32,7 @@ def import_(source: Foreign, file: str, output: Path | None) -> None:
     try:
         imported = import_file(read(file), source)
     except ConfigError as error:
-        click.echo(str(error), err=True)
-        sys.exit(PROBLEMS)
+        raise click.UsageError(why_unusable(Path(file), error)) from None
     if output is None:
         click.echo(imported.text, nl=False)
     else:

@@ -8,23 +8,17 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import click
-
+from trilogue.cli.configured import read_configuration
 from trilogue.config import Config, ConfigError, find, load, state_file, with_dotenv
-from trilogue.gateway.setup.managed_keys import FILE_NAME, place_of_keys
+from trilogue.gateway.setup.managed_keys import FILE_NAME, key_store
 from trilogue.model import Json
-from trilogue.state.database import database_of
 from trilogue.state.keys import COMMAND_LINE, Actor, AuditEntry, KeyStore
 
 
 @contextmanager
 def open_key_store(path: str | None) -> Iterator[tuple[KeyStore, Config]]:
     """Open the database of a configuration, and return both. Raises UsageError."""
-    file = find(Path(path) if path else None)
-    try:
-        config = load(file, with_dotenv(os.environ, file), secrets=False)
-    except ConfigError as error:
-        raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
+    config, file = read_configuration(path)
     with _opened(config, file) as store:
         yield store, config
 
@@ -42,7 +36,7 @@ def open_any_key_store() -> Iterator[KeyStore]:
 
 
 def _opened(config: Config, file: Path | None) -> closing[KeyStore]:
-    return closing(KeyStore(database_of(place_of_keys(config, state_file(os.environ, FILE_NAME, file)))))
+    return closing(key_store(config, state_file(os.environ, FILE_NAME, file)))
 
 
 def command_user() -> Actor:

@@ -15,7 +15,8 @@ import click
 import msgspec
 import yaml
 
-from trilogue.cli.accounts import CONFIG, aligned
+from trilogue.cli.accounts import aligned
+from trilogue.cli.configured import CONFIG
 from trilogue.cli.key_store import command_user, open_key_store
 from trilogue.config import Config
 from trilogue.config.key_options import key_option_problems

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from trilogue.cli.configured import why_unusable
 from trilogue.cli.launch_clients import CLIENTS, LaunchClient, LaunchSetup, setup_of
 from trilogue.cli.launch_run import OwnGateway, run_client, run_with_gateway
 from trilogue.cli.local_servers import find_local_servers
@@ -21,7 +22,7 @@ from trilogue.cli.welcome import NO_MODEL, Start, example_model
 from trilogue.config import ConfigError, find, load, state_directory, with_dotenv
 from trilogue.config.network import url_fault
 from trilogue.errors import ClientError
-from trilogue.gateway.setup.at_start import event_loop
+from trilogue.gateway.setup.at_start import event_loop, unwritable
 from trilogue.gateway.setup.sealing import NoSealKey, stored_sealer
 
 LOG_FILE = "launch.log"
@@ -108,7 +109,7 @@ def _with_own_gateway(row: LaunchClient, options: LaunchOptions, arguments: tupl
     try:
         config = load(file, environ, servers={server.name: (server.preset, server.url) for server in servers})
     except ConfigError as error:
-        raise NotStarted("\n".join(str(problem) for problem in error.problems)) from None
+        raise NotStarted(why_unusable(file, error)) from None
     models = _models(options, options.model or _chosen_model(Start(config, 0, file, servers), row))
     if show:
         _show(row, {"url": "http://127.0.0.1:PORT", "key": SHOWN_KEY, **models}, arguments)
@@ -117,9 +118,13 @@ def _with_own_gateway(row: LaunchClient, options: LaunchOptions, arguments: tupl
         sealer, problem = stored_sealer(config)
     except NoSealKey as error:
         raise NotStarted(f"state: {error}") from None
-    if problem:
+    folder = state_directory(os.environ)
+    log = Path(options.log) if options.log else folder / LOG_FILE
+    if reason := unwritable(folder):
+        click.echo(f"trilogue: the state folder {folder} cannot be written ({reason}): nothing is kept there", err=True)
+        log = Path(options.log or os.devnull)
+    elif problem:
         click.echo(f"trilogue: {problem}", err=True)
-    log = Path(options.log) if options.log else state_directory(os.environ) / LOG_FILE
     gateway = OwnGateway(config=config, file=file, sealer=sealer, log=log)
     sys.exit(event_loop()(run_with_gateway(gateway, row, models, arguments)))
 

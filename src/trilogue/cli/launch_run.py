@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import TextIO
 
 import click
 from msgspec import Struct
@@ -40,6 +41,8 @@ from trilogue.translate.reasoning.seal import Sealer
 HOST = "127.0.0.1"
 DRAIN_SECONDS = 1.0
 """how long requests may go on after the client has ended: nobody reads the responses"""
+MAX_LOG_BYTES = 16 * 1024 * 1024
+"""size from which the next launch begins a new log"""
 SHELL_SIGNAL = 128
 """what shells add to the number of the signal that ended a program"""
 _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT)
@@ -60,7 +63,7 @@ async def run_with_gateway(
     own: OwnGateway, client: LaunchClient, models: Mapping[str, str], arguments: tuple[str, ...]
 ) -> int:
     """Run a client with a gateway for it alone. Return its exit code. Raises NotStarted if there is no such model."""
-    with _usable_log(own.log).open("w", encoding="utf-8") as log:
+    with opened_log(own.log) as log:
         configure_logging(Log(level=own.config.server.log.level, format="json"), log)
         key, sock = launch_key(own.sealer), listen(HOST, 0)
         summary = Summary()
@@ -77,7 +80,8 @@ async def run_with_gateway(
         finally:
             await listener.drain(DRAIN_SECONDS, at_once=True)
             await gateway.stop(DRAIN_SECONDS)
-    click.echo(f"trilogue: {summary}" + (f"; log: {own.log}" if summary.errors else ""), err=True)
+        written = f"; log: {own.log}" if summary.errors and log.name != os.devnull else ""
+    click.echo(f"trilogue: {summary}{written}", err=True)
     return code
 
 
@@ -183,15 +187,20 @@ def _restored_terminal() -> Iterator[None]:
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
 
 
-def _usable_log(path: Path) -> Path:
-    """Return the file for the log, or one that keeps nothing if it cannot be written: the client is what counts."""
+def opened_log(path: Path) -> TextIO:
+    """Open the file for the log, or one that keeps nothing if it cannot be written: the client is what counts.
+
+    It is continued, so that a launch that is refused leaves the log of the one before. A large one is put aside.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if path.is_file() and path.stat().st_size > MAX_LOG_BYTES:
+            path.replace(path.with_name(f"{path.name}.1"))
         path.touch(mode=0o600)
+        return path.open("a", encoding="utf-8")
     except OSError as error:
         click.echo(f"trilogue: there is no log: cannot write {path}: {error.strerror}", err=True)
-        return Path(os.devnull)
-    return path
+        return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _ignore(number: int) -> None:

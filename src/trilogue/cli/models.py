@@ -6,10 +6,8 @@ The table of all models (`--markdown`) is part of docs/models.md.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
@@ -17,8 +15,9 @@ import click
 import msgspec
 from msgspec import Struct
 
+from trilogue.cli.configured import CONFIG, read_configuration
 from trilogue.cli.state_files import pool_file
-from trilogue.config import Config, ConfigError, find, load, with_dotenv
+from trilogue.config import Config
 from trilogue.errors import ClientError
 from trilogue.gateway.request.learning import instead
 from trilogue.model import Protocol
@@ -41,12 +40,7 @@ from trilogue.translate.learning.remedies import Remedy
 
 @click.command()
 @click.argument("name", required=False, metavar="[PROVIDER/]NAME")
-@click.option(
-    "--config",
-    "path",
-    metavar="FILE",
-    help="Configuration file; default: ./trilogue.yaml, then the one in the user's config folder.",
-)
+@CONFIG
 @click.option(
     "--vendor",
     type=click.Choice([*VENDORS, UNKNOWN_VENDOR]),
@@ -146,11 +140,7 @@ class _Knowledge(Struct):
     @classmethod
     def read(cls, path: str | None) -> _Knowledge:
         """Load the configuration and the state file. Raises UsageError if the configuration cannot be used."""
-        file = find(Path(path) if path else None)
-        try:
-            config = load(file, with_dotenv(os.environ, file), secrets=False)
-        except ConfigError as error:
-            raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
+        config, file = read_configuration(path)
         if not config.pool.persist:
             return cls(config, None, None)
         pools = config.pools(SystemRandom())

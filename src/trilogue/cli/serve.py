@@ -19,11 +19,11 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue import Sealer, __version__, cipher
+from trilogue.cli.configured import why_unusable
 from trilogue.cli.local_admin import key_file, remove_address, wants_generated_key, with_admin_key, write_address
 from trilogue.cli.local_servers import LocalServer, find_local_servers
 from trilogue.cli.sockets import NotStarted, listen, listen_for_admins, reachable
 from trilogue.cli.state_files import pool_file
-from trilogue.cli.stored import sealer as make_sealer
 from trilogue.cli.welcome import Start, welcome
 from trilogue.config import (
     Config,
@@ -44,13 +44,14 @@ from trilogue.gateway.metrics.worker_files import fold_ended
 from trilogue.gateway.process.signals import hold_reloads
 from trilogue.gateway.process.supervisor import Supervisor
 from trilogue.gateway.process.worker import Worker, load_or_none
-from trilogue.gateway.setup.at_start import event_loop, is_file, store_fault, transports
-from trilogue.gateway.setup.sealing import NoSealKey
+from trilogue.gateway.setup.at_start import event_loop, is_file, store_fault, transports, unwritable
+from trilogue.gateway.setup.sealing import NoSealKey, stored_sealer
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.state import FILE_NAME
 from trilogue.state.responses import StoreAway
 
+NO_STATE = "the state folder cannot be written: what would be kept there is lost when the gateway stops"
 NOTHING = Secret("none", literal=True)
 """the store of a configuration that keeps nothing"""
 
@@ -87,17 +88,17 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     try:
         config = settings.load()
     except ConfigError as error:
-        # Say which file was found if the user did not name one.
-        found = [f"{file} cannot be used:"] if file and not path else []
-        raise NotStarted("\n".join([*found, *(str(problem) for problem in error.problems)])) from None
+        raise NotStarted(why_unusable(file, error)) from None
     if config.server.workers > 1 and not hasattr(os, "fork"):
         raise NotStarted("several workers need a system that can fork processes; use one: --workers 1")
     configure_logging(config.server.log)
     listener = listen(config.server.host, config.server.port)
-    try:
-        sealer = make_sealer(config)
-    except NoSealKey as error:
-        raise NotStarted(f"state: {error}") from None
+    folder = state_directory(os.environ)
+    if reason := unwritable(folder):
+        off = {"off": "admin interface and console"} if wants_generated_key(config) else {}
+        log.warning(NO_STATE, folder=str(folder), reason=reason, **off, hint="set XDG_STATE_HOME to another folder")
+        settings.without_state()
+    sealer = _sealer(settings)
     check_store(settings, sealer)
     fault = fault_of_usage(config, settings.file)
     if fault is not None:
@@ -119,6 +120,20 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
         remove_address(file)
 
 
+def _sealer(settings: ServeOptions) -> Sealer:
+    """Return a sealer with the configured keys, or with a key that is created on the first run and kept.
+
+    Raises NotStarted.
+    """
+    try:
+        sealer, problem = stored_sealer(settings.config)
+    except NoSealKey as error:
+        raise NotStarted(f"state: {error}") from None
+    if problem and settings.keeps_state:
+        log.warning(problem, hint="what is sealed or stored now cannot be read after a restart")
+    return sealer
+
+
 class ServeOptions:
     """The current configuration: the file, if any, with the options of the command line on top."""
 
@@ -127,6 +142,8 @@ class ServeOptions:
         self._given = {name: value for name, value in given.items() if value is not None}
         self._at_start: dict[str, object] = {}
         self._default_store = True
+        self.keeps_state = True
+        """whether the state folder can be written"""
         self.servers: list[LocalServer] = []
         """servers on this machine that were found at the start, without a configuration file"""
         self._key_generated = False
@@ -139,12 +156,21 @@ class ServeOptions:
     def without_default_store(self) -> None:
         """Store nothing, now and after reloads, unless the configuration says where."""
         self._default_store = False
-        self.config = self._with_store(self.config)
+        self.config = self._with_stores(self.config)
 
-    def _with_store(self, config: Config) -> Config:
-        if self._default_store or config.state.store is not None:
+    def without_state(self) -> None:
+        """Keep nothing in the state folder, now and after reloads."""
+        self.keeps_state = False
+        self.without_default_store()
+
+    def _with_stores(self, config: Config) -> Config:
+        """Return the configuration without the stores that cannot be used."""
+        if not self._default_store and config.state.store is None:
+            config = replace(config, state=replace(config.state, store=NOTHING))
+        if self.keeps_state:
             return config
-        return replace(config, state=replace(config.state, store=NOTHING))
+        usage = config.usage if config.usage.store is not None else replace(config.usage, store=NOTHING)
+        return replace(config, usage=usage, pool=replace(config.pool, persist=False))
 
     def load(self) -> Config:
         """Read the configuration again and return it. Raises ConfigError and keeps the old one if it cannot be used."""
@@ -167,7 +193,7 @@ class ServeOptions:
         changed = [name for name, value in _restart_settings(config).items() if value != self._at_start[name]]
         if changed:
             log.warning("these settings wait for a restart", settings=changed)
-        self.config = self._with_store(config)
+        self.config = self._with_stores(config)
         return self.config
 
     def _with_admin(self, config: Config) -> Config:
@@ -181,11 +207,13 @@ class ServeOptions:
 
     def listen_for_admins(self) -> socket.socket | None:
         """Return the socket of the admin interface, or None if it is off, and write down its address for commands."""
-        if self._admin_fault:
+        if self._admin_fault and self.keeps_state:
             reason = self._admin_fault
             log.warning("the admin interface is off: its key cannot be stored", file=str(key_file()), reason=reason)
         # Without a configured key nobody relies on the port, and another gateway may have it.
-        listener = listen_for_admins(self.config.admin, any_port=self._key_generated)
+        server = self.config.server
+        for_clients = (server.host, server.port)
+        listener = listen_for_admins(self.config.admin, for_clients, any_port=self._key_generated)
         if listener is not None:
             address = self._admin_url = f"http://{reachable(self.config.admin.host)}:{listener.getsockname()[1]}"
             try:

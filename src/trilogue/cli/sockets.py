@@ -27,8 +27,11 @@ class NotStarted(click.ClickException):
         click.echo(f"trilogue: {self.message}", err=True, file=file)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a bound socket that workers inherit. Raises NotStarted."""
+def listen(host: str, port: int, other_port: str = "another port with --port") -> socket.socket:
+    """Return a bound socket that workers inherit. Raises NotStarted.
+
+    `other_port`: how to choose another port, for the error if this one is in use.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     # Without this, a restart fails while connections of the last process are in TIME_WAIT.
@@ -39,21 +42,23 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError, TypeError) as error:
         # A host name that cannot be encoded raises TypeError or UnicodeError.
         reason = (error.strerror if isinstance(error, OSError) else None) or "not an address"
-        hint = "; stop the program that uses it, or choose another port with --port" if _in_use(error) else ""
+        hint = f"; stop the program that uses it, or choose {other_port}" if _in_use(error) else ""
         raise NotStarted(f"cannot listen on {host}:{port}: {reason}{hint}") from None
     listener.set_inheritable(True)
     return listener
 
 
-def listen_for_admins(admin: AdminSettings, *, any_port: bool) -> socket.socket | None:
+def listen_for_admins(admin: AdminSettings, for_clients: tuple[str, int], *, any_port: bool) -> socket.socket | None:
     """Return the socket of the admin interface, or None if it is off. Workers share it: each can serve a request.
 
-    `any_port`: if the port is in use, take any other. Raises NotStarted.
+    `for_clients`: the address for clients. `any_port`: if the port is in use, take any other. Raises NotStarted.
     """
     if not admin.admits_somebody:
         return None
+    if admin.port and (admin.host, admin.port) == for_clients and not any_port:
+        raise NotStarted(f"--port: {admin.port} is already the port of the admin interface (admin.port)")
     try:
-        listener = listen(admin.host, admin.port)
+        listener = listen(admin.host, admin.port, "another port for the admin interface with admin.port")
     except NotStarted:
         if not any_port:
             raise

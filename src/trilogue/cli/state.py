@@ -6,7 +6,6 @@ The commands use the store directly. They can be used while the gateway runs.
 from __future__ import annotations
 
 import base64
-import os
 import re
 import sys
 import time
@@ -19,10 +18,11 @@ from msgspec import Raw
 from msgspec.structs import asdict
 
 from trilogue.cli.accounts import time_since
+from trilogue.cli.configured import CONFIG, read_configuration
 from trilogue.cli.files import counted
 from trilogue.cli.key_store import note_change, open_key_store
 from trilogue.cli.stored import open_store
-from trilogue.config import Config, ConfigError, StateSettings, find, load, with_dotenv
+from trilogue.config import Config, StateSettings
 from trilogue.gateway.setup.at_start import default_store
 from trilogue.jsontext.text import dump
 from trilogue.model import Json
@@ -43,12 +43,7 @@ _COLUMNS = ("key", "responses", "conversations", "reasoning", "size", "oldest", 
 
 
 @click.group(invoke_without_command=True)
-@click.option(
-    "--config",
-    "path",
-    metavar="FILE",
-    help="Configuration file; default: ./trilogue.yaml, then the one in the user's config folder.",
-)
+@CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per client key.")
 @click.pass_context
 def state(context: click.Context, path: str | None, as_json: bool) -> None:
@@ -63,7 +58,7 @@ def state(context: click.Context, path: str | None, as_json: bool) -> None:
     context.obj = path
     if context.invoked_subcommand is not None:
         return
-    config, file = _config(path)
+    config, file = read_configuration(path)
     store = _opened(config, file)
     found = store.owners.statistics() if store is not None else ()
     if as_json:
@@ -77,16 +72,16 @@ def state(context: click.Context, path: str | None, as_json: bool) -> None:
 
 
 @state.command()
-@click.pass_obj
+@CONFIG
 def prune(path: str | None) -> None:
     """Delete what has expired, and the oldest of what is over the limits. The gateway does this by itself too."""
-    store = _opened(*_config(path))
+    store = _opened(*read_configuration(path))
     click.echo(f"{_entries(_repeated(store.owners.prune_some) if store is not None else 0)} deleted")
 
 
 @state.command()
 @click.option("--key", "name", required=True, help="Name of the client key; `local` if the gateway has none.")
-@click.pass_obj
+@CONFIG
 def export(path: str | None, name: str) -> None:
     """Print everything that is kept for a client key, decrypted, as JSON Lines."""
     store, owners = _owned(path, name)
@@ -101,7 +96,7 @@ def export(path: str | None, name: str) -> None:
 @state.command()
 @click.option("--key", "name", required=True, help="Name of the client key; `local` if the gateway has none.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.pass_obj
+@CONFIG
 def delete(path: str | None, name: str, yes: bool) -> None:
     """Delete everything that is kept for a client key."""
     store, owners = _owned(path, name)
@@ -153,15 +148,6 @@ def _summary(settings: StateSettings, found: Sequence[OwnerStatistics], place: s
     return f"{kept} {place}; entries expire {settings.days:g} days after their last use"
 
 
-def _config(path: str | None) -> tuple[Config, Path | None]:
-    """Return the configuration and its file, if there is one. Raises UsageError."""
-    file = find(Path(path) if path else None)
-    try:
-        return load(file, with_dotenv(os.environ, file), secrets=False), file
-    except ConfigError as error:
-        raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
-
-
 def _opened(config: Config, file: Path | None) -> ResponseStore | None:
     """Return the store, which is closed when the command ends; None if there is none yet."""
     store = open_store(config, file)
@@ -172,7 +158,7 @@ def _opened(config: Config, file: Path | None) -> ResponseStore | None:
 
 def _owned(path: str | None, name: str) -> tuple[ResponseStore, list[OwnerStatistics]]:
     """Return the store and what is kept for a key: under its name, or the name with its digest. Raises UsageError."""
-    store = _opened(*_config(path))
+    store = _opened(*read_configuration(path))
     found = store.owners.statistics() if store is not None else ()
     owners = [line for line in found if name in (name_of(line.owner), line.owner)]
     if store is None or not owners:

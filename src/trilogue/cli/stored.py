@@ -1,4 +1,4 @@
-"""The store of responses, for commands, and the keys that encrypt its content."""
+"""The store of responses, for commands."""
 
 from __future__ import annotations
 
@@ -7,25 +7,12 @@ from pathlib import Path
 
 import click
 
-from trilogue import Sealer
 from trilogue.cipher import KEY_BYTES
 from trilogue.config import Config
 from trilogue.gateway.setup.at_start import default_store
 from trilogue.gateway.setup.response_store import MEMORY, limits_of, place_of
-from trilogue.gateway.setup.sealing import NoSealKey, known_keys, stored_sealer
+from trilogue.gateway.setup.sealing import NoSealKey, known_keys
 from trilogue.state.responses import ResponseStore, database_of
-
-
-def sealer(config: Config) -> Sealer:
-    """Return a sealer with the configured keys, or with a key that is created on the first run and kept.
-
-    Raises NoSealKey.
-    """
-    found, problem = stored_sealer(config)
-    if problem:
-        click.echo(f"trilogue: {problem}", err=True)
-        click.echo("trilogue: what is sealed or stored now cannot be read after a restart", err=True)
-    return found
 
 
 def open_store(config: Config, config_file: Path | None) -> ResponseStore | None:

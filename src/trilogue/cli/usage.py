@@ -5,16 +5,14 @@ The command reads the ledger directly. It can be used while the gateway runs, an
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import click
 
 from trilogue.cli.accounts import aligned
 from trilogue.cli.budgets import budgets_left
-from trilogue.config import ConfigError, find, load
+from trilogue.cli.configured import CONFIG, read_configuration
 from trilogue.embedded.usage_ledger import default_file
 from trilogue.gateway.usage.place import NOWHERE, live_folder, place_of_usage, tables_at
 from trilogue.gateway.usage.query import BY, SINCE, usage_query
@@ -35,12 +33,7 @@ _BUDGET_TITLES = ("budget", "period", "limit", "spent", "reserved", "left", "res
 @click.option("--account", help="Only this account.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-@click.option(
-    "--config",
-    "path",
-    metavar="FILE",
-    help="Configuration file; default: ./trilogue.yaml, then the one in the user's config folder.",
-)
+@CONFIG
 def usage(as_csv: bool, as_json: bool, path: str | None, **asked: str | None) -> None:
     """Show what was used and what it has cost. Times are UTC.
 
@@ -73,11 +66,7 @@ def _budget_cells(budget: dict[str, Any]) -> tuple[str, ...]:
 
 def _read(path: str | None, query: UsageQuery) -> tuple[list[UsageLine], list[dict[str, Any]]]:
     """Return the sums, and what is left of budgets. Raises UsageError, and StoreError if the ledger cannot be read."""
-    config_file = find(Path(path) if path else None)
-    try:
-        config = load(config_file, os.environ, secrets=False)
-    except ConfigError as error:
-        raise click.UsageError(f"{config_file or 'the environment'} cannot be used:\n{error}") from None
+    config, config_file = read_configuration(path)
     file = default_file(config_file)
     place = place_of_usage(config, file)
     if place == NOWHERE:

@@ -5,6 +5,8 @@ Everything that is printed works when it is pasted: the address, a key that is a
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
@@ -18,6 +20,7 @@ from trilogue.config import Config, Secret
 from trilogue.errors import ClientError
 from trilogue.presets import PRESETS
 
+NAME = "trilogue"
 NO_MODEL = "MODEL"
 """where no model is known: `GET /v1/models` lists them"""
 
@@ -102,7 +105,17 @@ def _explain(start: Start) -> Iterator[str]:
     if start.config.admin.admits_somebody:
         yield ""
         yield "See what happened to the last request:"
-        yield f"  trilogue explain{f' --config {quote(str(start.file))}' if start.file is not None else ''}"
+        yield f"  {own_command()} explain{f' --config {quote(str(start.file))}' if start.file is not None else ''}"
+
+
+def own_command() -> str:
+    """Return what to type for the command that runs now: its name if the shell finds it by that, or else its path."""
+    started = Path(sys.argv[0])
+    script = started if started.name == NAME else Path(sys.executable).with_name(NAME)
+    found = shutil.which(NAME)
+    if not script.is_file() or (found is not None and script.samefile(found)):
+        return NAME
+    return quote(str(script))
 
 
 def _providers(config: Config) -> str:

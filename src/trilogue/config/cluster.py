@@ -8,6 +8,9 @@ from msgspec import Meta, Struct
 
 from trilogue.config.secret import Secret
 
+POSTGRESQL = ("postgresql://", "postgres://")
+"""what the URLs of databases begin with"""
+
 
 class ClusterSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Several machines that behave as one gateway. All of them need the same settings here."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import parse_qsl, urlsplit
 
-from trilogue.config.cluster import ClusterSettings
+from trilogue.config.cluster import POSTGRESQL, ClusterSettings
 from trilogue.config.network import is_loopback
 
-POSTGRESQL = ("postgresql://", "postgres://")
 _SCHEMES = ("redis", "rediss", "unix")
 _OPTIONS = frozenset({"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname"})
 """What may follow the `?` of a Redis URL. The client library would take anything else as one of its own settings."""

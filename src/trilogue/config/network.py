@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 from msgspec.structs import replace
 
 from trilogue.config.admin import sign_on_problem
+from trilogue.config.packages import package_problem
 from trilogue.config.providers import ProviderSettings
 from trilogue.config.secret import Secret
 from trilogue.config.tracing import tracing_problem
@@ -130,6 +131,7 @@ def reason_not_to_start(config: Config, environ: Mapping[str, str] | None = None
         or _loop_problem(config)
         or tracing_problem(config.tracing, environ or {})
         or sign_on_problem(config.admin)
+        or package_problem(config)
     )
 
 
@@ -148,8 +150,9 @@ def _loop_problem(config: Config) -> str | None:
     """Return a warning if a provider is this gateway itself, or None: its requests would loop forever."""
     for name, provider in config.providers.items():
         if _is_address_of(provider.base_url, config.server):
+            address = provider.base_url.partition("?")[0]
             return (
-                f"providers.{name}.base_url: {provider.base_url} is the address of this gateway. Set it to that of the "
+                f"providers.{name}.base_url: {address} is the address of this gateway. Set it to that of the "
                 f"upstream, or choose another port. Without providers in the configuration, the address comes from "
                 f"OPENAI_BASE_URL or ANTHROPIC_BASE_URL, which may have been set for clients."
             )

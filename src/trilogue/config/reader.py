@@ -18,6 +18,7 @@ from trilogue.config.problems import join, quote_key, suggest
 from trilogue.config.profiles import ProfileSettings
 from trilogue.config.providers import AccountSettings
 from trilogue.config.secret import Secret, resolve
+from trilogue.config.setting_paths import settings_named
 from trilogue.config.sources import BadReference, ClientSource, CommandSource, MissingSecret
 from trilogue.config.types import ClientKeySettings, StateSettings
 from trilogue.config.usage import UsageSettings
@@ -31,6 +32,8 @@ INVALID = object()
 """returned in place of a value that could not be read"""
 
 REQUIRED = "is required"
+MOST_SUGGESTED = 3
+"""settings that are named to somebody who has written one in the wrong place"""
 
 SHORT_FORMS: dict[type, str] = {
     ClientKeySettings: "key",
@@ -124,9 +127,11 @@ def _unknown_keys(reader: Reader, value: dict[Any, Any], known: Mapping[str, Any
     meant = set()
     for key in value:
         if key not in known:
-            close = suggest(str(key), known)
+            elsewhere = settings_named(str(key))[:MOST_SUGGESTED]
+            close = None if elsewhere else suggest(str(key), known)
             meant.add(close or "")
-            hint = f' (did you mean "{close}"?)' if close else ""
+            likely = " or ".join(f'"{one}"' for one in elsewhere or (close,) if one)
+            hint = f" (did you mean {likely}?)" if likely else ""
             problem = (path, f"unknown key {quote_key(key)}{hint}")
             reader.problems.append(problem)
             reader.locations[problem] = join(path, str(key))
@@ -238,6 +243,8 @@ def _read_literal(reader: Reader, kind: inspect.LiteralType, value: Any, path: s
 def _read_enum(reader: Reader, kind: inspect.EnumType, value: Any, path: str) -> Any:
     known: dict[str, Any] = {str(member.value): member for member in kind.cls}
     if kind.cls is Protocol:
+        if isinstance(value, str) and value in Protocol.names():
+            return Protocol.parse(value)
         known = {member.short: member for member in Protocol} | known
     if isinstance(value, str) and value in known:
         return known[value]

@@ -18,6 +18,7 @@ from trilogue.config.profiles import ProfileBase, ProfileSettings
 from trilogue.config.providers import ProviderSettings
 from trilogue.config.reader import SHORT_FORMS
 from trilogue.config.secret import Secret
+from trilogue.config.setting_paths import inner_types
 from trilogue.config.types import Config
 from trilogue.model import Protocol
 from trilogue.presets import PRESETS
@@ -29,8 +30,8 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def json_schema() -> dict[str, Any]:
     """Return the schema, with a description of every setting."""
     (root,), parts = json.schema_components([Config], schema_hook=_custom_schema)
-    names = [*sorted(Protocol), *sorted(protocol.short for protocol in Protocol)]
-    parts[Protocol.__name__] = {"title": Protocol.__name__, "description": Protocol.__doc__, "enum": names}
+    enum = list(Protocol.names())
+    parts[Protocol.__name__] = {"title": Protocol.__name__, "description": Protocol.__doc__, "enum": enum}
     # The protocol may come from a preset.
     del parts[ProviderSettings.__name__]["required"]
     parts[ProviderSettings.__name__]["properties"]["preset"]["enum"] = list(PRESETS)
@@ -42,11 +43,6 @@ def json_schema() -> dict[str, Any]:
     # Defaults are tuples and enums until they have been encoded as JSON.
     plain: dict[str, Any] = json.decode(json.encode(schema))
     return plain
-
-
-def settings() -> list[str]:
-    """Return the path of every setting: `server.port`, `providers.NAME.accounts[].key`, …"""
-    return list(_paths(inspect.type_info(Config), ""))
 
 
 def field_docs(struct: type[Struct]) -> dict[str, str]:
@@ -93,31 +89,8 @@ def _structs(kind: inspect.Type) -> Iterator[type[Struct]]:
     """Yield all structs inside a type, itself included."""
     if isinstance(kind, inspect.StructType):
         yield kind.cls
-    for inner in _inner(kind):
+    for inner in inner_types(kind):
         yield from _structs(inner[1])
-
-
-def _inner(kind: inspect.Type) -> Iterator[tuple[str, inspect.Type]]:
-    """Yield the types directly inside a type, each with the step that a path takes to it."""
-    match kind:
-        case inspect.StructType():
-            yield from ((f".{field.name}", field.type) for field in kind.fields)
-        case inspect.DictType():
-            yield ".NAME", kind.value_type
-        case inspect.VarTupleType():
-            yield "[]", kind.item_type
-        case inspect.UnionType():
-            yield from (("", member) for member in kind.types)
-        case inspect.Metadata():
-            yield "", kind.type
-
-
-def _paths(kind: inspect.Type, path: str) -> Iterator[str]:
-    for step, inner in _inner(kind):
-        here = f"{path}{step}".removeprefix(".")
-        if isinstance(kind, inspect.StructType):
-            yield here
-        yield from _paths(inner, here)
 
 
 _STRUCTS = {struct.__name__: struct for struct in _structs(inspect.type_info(Config))}

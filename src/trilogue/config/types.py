@@ -26,6 +26,7 @@ from trilogue.keys import KeyOptions
 from trilogue.limits import BudgetSettings, RateLimits
 from trilogue.model import Severity, Usage
 from trilogue.pool import AccountSpec, Pools, PoolsSettings, ProviderSpec
+from trilogue.presets import PRESETS
 from trilogue.routing import RoutableProvider, Route, Router
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -186,6 +187,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             self.routes,
             self.default_provider,
             absent=absent,
+            needs={name: preset.needs for name, preset in PRESETS.items() if name not in self.providers},
         )
 
     @property

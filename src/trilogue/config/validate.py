@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from trilogue.config.admin_checks import MIN_SECRET, admin_secrets, admin_warnings, check_admin
 from trilogue.config.client_accounts import client_account_problems
-from trilogue.config.cluster_problems import POSTGRESQL, cluster_problems, cluster_warnings
+from trilogue.config.cluster import POSTGRESQL
+from trilogue.config.cluster_problems import cluster_problems, cluster_warnings
 from trilogue.config.key_options import key_option_problems
 from trilogue.config.network import is_loopback, official_urls, proxy_fault, url_fault
 from trilogue.config.problems import NAME, NAME_RULE

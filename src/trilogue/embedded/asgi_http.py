@@ -30,14 +30,15 @@ async def serve_http(app: Gateway, scope: Scope, receive: Receive, send: Send) -
     """Respond to one request. Returns without the end of a response that could not be completed."""
     outbox = Outbox()
     responder = AsgiResponder(outbox, bodiless=scope["method"] == "HEAD")
-    head = head_of(scope)
+    reader = HeadReader()
+    head = head_of(scope, reader)
     if not isinstance(head, Head):
         headers, body = not_http(head, scope["path"])
         responder.reply(head[0], headers, body)
         await outbox.run(send)
         return
     wanted = asyncio.Event()
-    upload = Upload(lambda _: wanted.set())
+    upload = Upload(lambda _: wanted.set(), reader.length)
     request = HttpRequest(head, upload)
 
     def gone() -> None:
@@ -86,9 +87,8 @@ async def _write(outbox: Outbox, send: Send, gone: Callable[[], None]) -> None:
         gone()
 
 
-def head_of(scope: Scope) -> Head | Problem:
-    """Return the head of a request, or what is wrong with it."""
-    reader = HeadReader()
+def head_of(scope: Scope, reader: HeadReader) -> Head | Problem:
+    """Return the head of a request, which the reader has read then, or what is wrong with it."""
     try:
         for name, value in scope["headers"]:
             reader.on_header(name, value)
@@ -99,7 +99,8 @@ def head_of(scope: Scope) -> Head | Problem:
         headers.setdefault("x-forwarded-proto", "https")
     if root:
         headers.setdefault("x-forwarded-prefix", root)
-    return Head(scope.get("method", "GET"), path_below(scope["path"], root), scope.get("query_string", b""), headers)
+    path = path_below(scope["path"], root)
+    return reader.head_of(scope.get("method", "GET"), path, scope.get("query_string", b""))
 
 
 def path_below(path: str, root: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from trilogue.embedded.asgi_http import Message, Outbox, Receive, Scope, Send, common_headers, end_tasks, head_of
 from trilogue.gateway.endpoints.app import Gateway
 from trilogue.serving import Headers, HttpRequest, Responder, SocketLimits
-from trilogue.serving.request import Head
+from trilogue.serving.request import Head, HeadReader
 from trilogue.serving.websocket import VERSION, MessageHandler
 
 TOO_BIG = 1009
@@ -34,12 +34,12 @@ OpenSockets = set["AsgiSocket"]
 async def serve_websocket(app: Gateway, sockets: OpenSockets, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve one connection until it is closed."""
     await receive()
-    head = head_of(scope)
+    head = head_of(scope, HeadReader())
     outbox = AsgiSocket()
     if not isinstance(head, Head):
         await send({"type": "websocket.close", "code": _REFUSED})
         return
-    request = HttpRequest(Head("GET", head.path, head.query, {**head.headers, **_HANDSHAKE}), b"")
+    request = HttpRequest(head.changed(method="GET", headers={**head.headers, **_HANDSHAKE}), b"")
     responder = HandshakeResponder(outbox, with_reason=_EXTENSION in (scope.get("extensions") or {}))
     request.task = asyncio.create_task(app(request, responder), name="request")
     writing = asyncio.create_task(_write(outbox, send))

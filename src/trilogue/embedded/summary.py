@@ -12,6 +12,8 @@ from trilogue.model import Usage
 Price = Callable[[str, str, Usage], int | None]
 """returns what usage of a provider's model costs, in billionths of a dollar; None if that is unknown"""
 BILLION = 1_000_000_000
+_NO_ERRORS = frozenset({"client_gone", "not_found", "method_not_allowed"})
+"""what clients cause on purpose: they stop, and they look which paths there are"""
 _MOST_NAMED = 4
 """codes of errors and losses that a line names; the others are counted"""
 
@@ -40,7 +42,7 @@ class Summary(Observer):
 
     def request_ended(self, record: RequestRecord) -> None:
         """Count a request that is over."""
-        if record.error is not None and record.error != "client_gone":
+        if record.error is not None and record.error not in _NO_ERRORS:
             self.errors[record.error] += 1
         if record.decision is None:
             return

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from trilogue.errors import ClientError, TrilogueError, UpstreamError, UpstreamProtocolError
-from trilogue.headers import OF_CONNECTION
+from trilogue.headers import OF_CONNECTION, named_by_connection
 from trilogue.http import HttpSettings, Report
 from trilogue.inprocess.upstream import BridgeUpstream
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
@@ -165,7 +165,8 @@ class Bridge:
         target = self._upstream.target(client, str(wire.get("model") or ""))
         cleaned = without_sealed(wire, client, ledger, self._sealer, target.profile)
         ledger.refuse_if_any(self._strict)
-        forwarded = {name: value for name, value in asked.headers.items() if name not in _NOT_FORWARDED}
+        private = _NOT_FORWARDED | named_by_connection(asked.headers.get("connection", ""))
+        forwarded = {name: value for name, value in asked.headers.items() if name not in private}
         url = self._upstream.url(client)
         if asked.query:
             url += ("&" if "?" in url else "?") + asked.query
@@ -273,7 +274,8 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _returned(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a response that passes through. Its body is already decompressed."""
-    return {name: value for name, value in headers.items() if name not in _NOT_RETURNED}
+    private = _NOT_RETURNED | named_by_connection(headers.get("connection", ""))
+    return {name: value for name, value in headers.items() if name not in private}
 
 
 def _loss_header(losses: tuple[Loss, ...]) -> dict[str, str]:

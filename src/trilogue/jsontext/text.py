@@ -16,7 +16,7 @@ import msgspec
 
 from trilogue.errors import BadRequest, InternalError, TooLarge, TrilogueError, UpstreamProtocolError
 from trilogue.jsontext.surrogates import has_lone_surrogates, replace_lone_surrogates
-from trilogue.model import Json
+from trilogue.model import MOST_TOKENS, Json
 
 LARGE_BYTES = 256 * 1024
 """smaller texts are not checked: they cannot have enough fields to matter"""
@@ -26,8 +26,8 @@ MOST_ITEMS = 1_000_000
 _WINDOW = 256 * 1024
 
 Typed = TypeVar("Typed")
-Count = Annotated[int, msgspec.Meta(ge=0)]
-"""in typed objects: an integer that is not negative"""
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
+"""in typed objects: a count of tokens or the like, neither negative nor larger than any real one"""
 
 DECODE_ERRORS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, OverflowError, ValueError)
 ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RecursionError)

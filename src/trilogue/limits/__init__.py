@@ -1,7 +1,7 @@
 """Rate limits and budgets of client keys, owners, models and routes: settings, counts and decisions. No I/O, no clock.
 
-`admit` decides on a request and counts it, `settle` corrects the counts when it has ended, and `charge` counts what was
-spent for a request besides. All work on rows of a `LimitTable`, which may be shared by processes.
+`admit` decides on a request and counts it, by what `most` says that it can take, and `settle` corrects the counts when
+it has ended. Both work on rows of a `LimitTable`, which may be shared by processes.
 """
 
 from trilogue.limits.decide import (
@@ -11,7 +11,6 @@ from trilogue.limits.decide import (
     Subject,
     Warned,
     admit,
-    charge,
     mark_told,
     settle,
     shortage,
@@ -44,7 +43,6 @@ __all__ = [
     "Warned",
     "admit",
     "budgets_standing",
-    "charge",
     "limits_standing",
     "mark_told",
     "settle",

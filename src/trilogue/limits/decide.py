@@ -41,35 +41,49 @@ UNAVAILABLE_RETRY = 5.0
 
 
 class Subject(Struct, frozen=True):
-    """Who or what a request counts for: `kind` is key, owner, model or route. `shown`: its name for people."""
+    """Who or what a request counts for: `kind` is key, owner, model or route. `shown`: its name for people.
+
+    `since`: when it was made. `pays_only`: it pays for the request, which does not count
+    as a request of its own, and which no other limit refuses.
+    """
 
     kind: str
     name: str
     limits: RateLimits = NO_LIMITS
     budget: BudgetSettings = NO_BUDGET
     shown: str = ""
+    since: float = 0.0
+    pays_only: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
 
 class Estimate(NamedTuple):
-    """What a request will take at most. `cost`: in billionths of a dollar; None if the price is unknown."""
+    """What a request will take at most. `cost`: in billionths of a dollar; None if the price is unknown.
+
+    `bounded`: whether it cannot take more.
+    """
 
     tokens: int
     cost: int | None
+    bounded: bool = True
+
+    def times(self, number: int) -> Estimate:
+        """Return what several such requests take."""
+        return Estimate(self.tokens * number, None if self.cost is None else self.cost * number, self.bounded)
 
 
 class Refused(NamedTuple):
     """Why a request may not go on. `retry_after`: seconds; None if waiting does not help.
 
-    `limit`: the setting that is exhausted. `reason`: `rate`, `budget`, `price` if the price is unknown, or
-    `unavailable` if it cannot be known what was spent.
+    `limit`: the setting that is exhausted. `reason`: `rate`, `budget`, `price` if the price is unknown, `unbounded` if
+    nobody can tell what the request costs at most, or `unavailable` if it cannot be known what was spent.
     """
 
     subject: Subject
     limit: str
-    reason: Literal["rate", "budget", "price", "unavailable"]
+    reason: Literal["rate", "budget", "price", "unbounded", "unavailable"]
     retry_after: float | None
 
 
@@ -96,21 +110,21 @@ class Warned(NamedTuple):
 
 
 Subjects = Sequence[tuple[Subject, Row]]
-NOTHING = Estimate(0, 0)
 
 
 def admit(
-    now: float, subjects: Subjects, estimate: Estimate, leasing: Leasing | None = None
+    now: float, subjects: Subjects, estimate: Estimate, leasing: Leasing | None = None, requests: int = 1
 ) -> Refused | list[Remaining]:
     """Count a request for all of its subjects, and return what they have left; or count nothing and say why.
 
-    `leasing`: how the cluster is doing that grants limits to this machine; None if there is none.
+    `leasing`: how the cluster is doing that grants limits to this machine; None if there is none. `requests`: 0 for
+    one more attempt of a request that was counted.
     """
     for subject, row in subjects:
-        refused = _refusal(now, subject, row, estimate, leasing)
+        refused = _refusal(now, subject, row, (estimate, requests), leasing)
         if refused is not None:
             return refused
-    remaining = [one for subject, row in subjects for one in _count(now, subject, row, estimate)]
+    remaining = [one for subject, row in subjects for one in _count(now, subject, row, estimate, requests)]
     tightest: dict[str, Remaining] = {}
     for one in remaining:
         known = tightest.get(one.what)
@@ -124,24 +138,14 @@ def settle(now: float, subjects: Subjects, estimate: Estimate, used: Estimate, b
 
     `began`: when it was admitted.
     """
-    for _, row in subjects:
-        row[RUNNING] = max(0, row[RUNNING] - 1)
-    return charge(now, subjects, used, estimate, began)
-
-
-def charge(
-    now: float, subjects: Subjects, used: Estimate, estimate: Estimate = NOTHING, began: float | None = None
-) -> list[Warned]:
-    """Count what something took that is not a request of its own; return the budgets that are nearly spent.
-
-    `estimate`: what was counted for it before, if anything was; `began`: when that was.
-    """
     warned = []
+    for subject, row in subjects:
+        row[RUNNING] = max(0, row[RUNNING] - (not subject.pays_only))
     for subject, row in subjects:
         for position, counted in enumerate(COUNTED):
             if counted.what == "tokens" and getattr(subject.limits, counted.limit) is not None:
                 at, more = window(row, position, now), used.tokens - estimate.tokens
-                if began is not None and int(began) // counted.seconds != row[at]:
+                if int(began) // counted.seconds != row[at]:
                     # The estimate was counted in an earlier window: only what is over it is counted in this one.
                     more = max(0, more)
                 row[at + OWN] = max(0, row[at + OWN] + more)
@@ -164,28 +168,31 @@ def mark_told(now: float, subject: Subject, row: Row, period: str) -> None:
             row[budget(row, position, now) + WARNED] = TOLD
 
 
-def shortage(now: float, subject: Subject, row: Row, estimate: Estimate) -> list[Ask]:
+def shortage(now: float, subject: Subject, row: Row, estimate: Estimate, requests: int = 1) -> list[Ask]:
     """Return the counts of a subject that have a limit, and how much more of each a request needs to be granted."""
     found = []
     for counter in counters(now, subject.limits, subject.budget, row):
-        needed = counter.used + _taken(counter.which, counter.limit, estimate)
+        needed = counter.used + _taken(counter.which, counter.limit, (estimate, requests))
         found.append(Ask(counter, max(0, needed - usable(now, row, counter.granted, counter.used))))
     return found
 
 
-def _taken(index: int, limit: int, estimate: Estimate) -> int:
+def _taken(index: int, limit: int, asked: tuple[Estimate, int]) -> int:
     """Return what a request takes of a count."""
+    estimate, requests = asked
     if index >= FIRST_BUDGET:
         return estimate.cost or 0
     # A request larger than the whole limit may use a window of its own, or it could never be sent.
-    return min(estimate.tokens, limit) if index and COUNTED[index - 1].what == "tokens" else 1
+    return min(estimate.tokens, limit) if index and COUNTED[index - 1].what == "tokens" else requests
 
 
-def _refusal(now: float, subject: Subject, row: Row, estimate: Estimate, leasing: Leasing | None) -> Refused | None:
+def _refusal(
+    now: float, subject: Subject, row: Row, asked: tuple[Estimate, int], leasing: Leasing | None
+) -> Refused | None:
     for counter in counters(now, subject.limits, subject.budget, row):
         index, limit = counter.which, counter.limit
         if index >= FIRST_BUDGET:
-            refused = _budget_refusal(now, subject, row, estimate, (counter, leasing))
+            refused = _budget_refusal(now, subject, row, asked[0], (counter, leasing))
             if refused is not None:
                 return refused
             continue
@@ -193,7 +200,8 @@ def _refusal(now: float, subject: Subject, row: Row, estimate: Estimate, leasing
         if leasing is not None:
             least = max(1, int(limit * leasing.share)) if leasing.away else 0
             most = min(limit, max(least, usable(now, row, counter.granted, counter.used)))
-        if counter.used + _taken(index, limit, estimate) > most:
+        taken = _taken(index, limit, asked)
+        if taken and not subject.pays_only and counter.used + taken > most:
             if not index:
                 return Refused(subject, "concurrency", "rate", RUNNING_RETRY)
             counted = COUNTED[index - 1]
@@ -206,6 +214,10 @@ def _budget_refusal(
 ) -> Refused | None:
     counter, leasing = leased
     name = PERIODS[counter.which - FIRST_BUDGET].name
+    settings = subject.budget
+    is_counted = estimate.cost is not None or settings.unknown_prices == "refuse"
+    if not estimate.bounded and estimate.cost != 0 and is_counted and settings.unbounded == "refuse":
+        return Refused(subject, name, "unbounded", None)
     if estimate.cost is None:
         return Refused(subject, name, "price", None) if subject.budget.unknown_prices == "refuse" else None
     wanted, limit = counter.used + estimate.cost, counter.limit
@@ -225,8 +237,9 @@ def _budget_refusal(
     return Refused(subject, name, "budget", None if end is None else max(1.0, end - now))
 
 
-def _count(now: float, subject: Subject, row: Row, estimate: Estimate) -> Iterable[Remaining]:
-    row[RUNNING] += 1
+def _count(now: float, subject: Subject, row: Row, estimate: Estimate, requests: int) -> Iterable[Remaining]:
+    requests = 0 if subject.pays_only else requests
+    row[RUNNING] += requests
     for position, _ in budgets_of(subject):
         row[budget(row, position, now) + RESERVED] += estimate.cost or 0
     for position, counted in enumerate(COUNTED):
@@ -234,7 +247,7 @@ def _count(now: float, subject: Subject, row: Row, estimate: Estimate) -> Iterab
         if limit is None:
             continue
         at = window(row, position, now)
-        row[at + OWN] += 1 if counted.what == "requests" else estimate.tokens
+        row[at + OWN] += requests if counted.what == "requests" else estimate.tokens
         left = max(0, limit - row[at + OWN] - row[at + ELSEWHERE])
         yield Remaining(counted.what, limit, left, _until_next(now, counted.seconds))
 

@@ -121,7 +121,8 @@ def begin_ask(now: float, row: Row) -> int | None:
     """
     if 0 < row[LEASE_ASKED] - now * 1000 <= ASK_SECONDS * 1000:
         return None
-    row[LEASE_NUMBER] += 1
+    # Later than every earlier number, also if the row was lost since.
+    row[LEASE_NUMBER] = max(row[LEASE_NUMBER] + 1, round(now * 1000))
     row[LEASE_ASKED] = round((now + ASK_SECONDS) * 1000)
     return row[LEASE_NUMBER]
 

@@ -42,6 +42,8 @@ class BudgetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """in all"""
     unknown_prices: Literal["refuse", "allow"] = "refuse"
     """what to do with requests to models whose price is unknown; allowed ones are not counted"""
+    unbounded: Literal["refuse", "allow"] = "refuse"
+    """what to do with requests of which nobody can tell what they cost at most, such as images and batches"""
     store_away: Literal["refuse", "allow"] = "refuse"
     """what to do with requests while it cannot be known what was spent"""
 

@@ -83,7 +83,8 @@ def period_end(name: str, now: float) -> float | None:
 
 
 # A row: running, granted, elsewhere, and three numbers about its lease; then window, own, granted, elsewhere for each
-# of COUNTED; then number, spent, reserved, granted, elsewhere, warned for each of PERIODS.
+# of COUNTED; then number, spent, reserved, granted, elsewhere, warned for each of PERIODS; then whether the row knows
+# what was used before it was made.
 RUNNING, RUNNING_GRANTED, RUNNING_ELSEWHERE = 0, 1, 2
 LEASE_NUMBER, LEASE_ASKED, LEASE_UNTIL = 3, 4, 5
 """how often the lease was asked for, until when a process may be doing so, and until when the lease is valid; both
@@ -92,7 +93,8 @@ _WINDOWS = 6
 _WINDOW_CELLS = 4
 _BUDGETS = _WINDOWS + _WINDOW_CELLS * len(COUNTED)
 _BUDGET_CELLS = 6
-ROW = _BUDGETS + _BUDGET_CELLS * len(PERIODS)
+COMPLETE = _BUDGETS + _BUDGET_CELLS * len(PERIODS)
+ROW = COMPLETE + 1
 """the numbers of a row"""
 OWN, GRANTED, ELSEWHERE = 1, 2, 3
 SPENT, RESERVED, SPENT_GRANTED, SPENT_ELSEWHERE, WARNED = 1, 2, 3, 4, 5
@@ -122,3 +124,21 @@ def budget(row: Row, position: int, now: float) -> int:
     if row[at] < number:
         row[at : at + _BUDGET_CELLS] = (number, 0, row[at + RESERVED], 0, 0, 0)
     return at
+
+
+class Before(NamedTuple):
+    """What was used before a row was made, or before it was lost: by positions of `PERIODS` and of `COUNTED`."""
+
+    spent: tuple[int, ...] = ()
+    counted: tuple[int, ...] = ()
+
+
+def complete(row: Row, now: float, before: Before) -> None:
+    """Write into a row what was used before, unless that was done already."""
+    if row[COMPLETE]:
+        return
+    row[COMPLETE] = 1
+    for position, spent in enumerate(before.spent):
+        row[budget(row, position, now) + SPENT] += spent
+    for position, used in enumerate(before.counted):
+        row[window(row, position, now) + OWN] += used

@@ -30,6 +30,11 @@ class LimitTable(ABC):
         """Take back what dead processes held; return how many there were. Call it now and then."""
         return 0
 
+    @property
+    def lost(self) -> str:
+        """What was found damaged, so that counts were lost: a file; "" if nothing was."""
+        return ""
+
     @abstractmethod
     def close(self) -> None:
         """Give back what this process holds: its running requests and reservations count as ended."""
@@ -59,6 +64,11 @@ class LazyTable(LimitTable):
     def reclaim(self) -> int:
         """Take back what dead processes held."""
         return 0 if self._table is None else self._table.reclaim()
+
+    @property
+    def lost(self) -> str:
+        """What was found damaged."""
+        return "" if self._table is None else self._table.lost
 
     def close(self) -> None:
         """Close the table if there is one."""

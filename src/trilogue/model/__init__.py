@@ -76,11 +76,12 @@ from trilogue.model.request import (
     Turn,
     UserLocation,
 )
-from trilogue.model.response import CUT_SHORT, Response, Stop, StopReason, Usage
+from trilogue.model.response import CUT_SHORT, MOST_TOKENS, Response, Stop, StopReason, Usage
 
 __all__ = [
     "CUT_SHORT",
     "LOSSES",
+    "MOST_TOKENS",
     "NO_SAMPLING",
     "PART_BREAK",
     "SEAL_PREFIX",

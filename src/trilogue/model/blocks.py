@@ -181,6 +181,13 @@ class Audio(Block, frozen=True, kw_only=True):
     format: str | None = None
     id: str | None = None
     transcript: str | None = None
+    repeats_text: bool = False
+    """whether the transcript has only words that the text of the response has as well"""
+
+    @property
+    def only_words(self) -> str:
+        """The words that are lost with the audio: its transcript, unless the text of the response has them."""
+        return "" if self.repeats_text else self.transcript or ""
 
 
 class Reasoning(Block, frozen=True, kw_only=True):
@@ -295,9 +302,12 @@ class Native(Block, frozen=True, kw_only=True):
     `awaits_client`: the turn ended so that the client can act on it (a shell call, an approval request).
 
     `for_client`: converted from a call of another protocol into the client's own form.
+
+    `harmless`: the protocol knows the type, and nobody acts on it. A type that is unknown may be a call.
     """
 
     type: str
     data: dict[str, Json]
     awaits_client: bool = False
     for_client: bool = False
+    harmless: bool = False

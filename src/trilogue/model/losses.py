@@ -208,8 +208,8 @@ LOSSES: dict[str, LossRule] = {
         DEGRADED,
         "the provider paused a long turn",
         (
-            "the gateway continues it; one that it has continued `server.max_continuations` times is reported as cut "
-            "short. The library reports it as complete"
+            "the gateway continues a turn with tools that the provider runs. One that is not continued, or was so "
+            "`server.max_continuations` times, is reported as cut short"
         ),
     ),
     "citation.source_span": LossRule(
@@ -264,7 +264,7 @@ LOSSES: dict[str, LossRule] = {
     "metadata.kept": LossRule(NOTICE, "key-value metadata for a target that has none", "kept and echoed, not sent"),
     "refusal.category": LossRule(DEGRADED, "the category of a classifier's refusal", "dropped"),
     "logprobs.dropped": LossRule(DROPPED, "token probabilities", "dropped"),
-    "audio.dropped": LossRule(DROPPED, "audio in a response", "the transcript is kept"),
+    "audio.dropped": LossRule(DROPPED, "audio in a response", "the transcript is kept, unless the text repeats it"),
     "choices.dropped": LossRule(DROPPED, "more than one choice in a response", "only the first is kept"),
     "native.dropped": LossRule(DROPPED, "block or item that only its own protocol has", "dropped"),
     "usage.cache_ttl": LossRule(NOTICE, "cache writes by lifetime", "only the sum is kept"),
@@ -273,6 +273,11 @@ LOSSES: dict[str, LossRule] = {
         NOTICE,
         "contradictory usage figures: more cached than input tokens, or more reasoning than output tokens",
         "the part is reduced to the total",
+    ),
+    "usage.moved": LossRule(
+        NOTICE,
+        "no fresh input tokens in a stream for a Messages client, whose message_start has an estimate of them",
+        "one of the cached tokens counts as fresh, so that clients which ignore zeros replace the estimate",
     ),
     "usage.detail": LossRule(NOTICE, "usage figure with no equivalent", "dropped"),
     "compaction.model": LossRule(

@@ -86,8 +86,13 @@ class Protocol(StrEnum, metaclass=_ProtocolType):
 
     @classmethod
     def parse(cls, name: str) -> Protocol:
-        """Return the protocol with this long or short name. Raises `ValueError` for any other name."""
-        return _BY_SHORT.get(name) or cls(name)
+        """Return the protocol with this long, short or other common name. Raises `ValueError` for any other name."""
+        return _BY_SHORT.get(name) or _BY_OTHER_NAME.get(name) or cls(name)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return every name that `parse` takes: the short ones, the long ones, then the others."""
+        return (*_BY_SHORT, *_PROTOCOLS, *_BY_OTHER_NAME)
 
     @classmethod
     def register(cls, value: str, short: str, traits: Traits) -> Protocol:
@@ -95,7 +100,7 @@ class Protocol(StrEnum, metaclass=_ProtocolType):
 
         Raises `ValueError` if one of the names is taken.
         """
-        if value in _PROTOCOLS or short in _BY_SHORT:
+        if {value, short} & {*cls.names()}:
             raise ValueError(f"there is a protocol {value} or {short} already")
         protocol = str.__new__(cls, value)
         protocol._name_, protocol._value_ = short.upper(), value
@@ -114,6 +119,8 @@ class Protocol(StrEnum, metaclass=_ProtocolType):
 
 _PROTOCOLS: dict[str, Protocol] = {}
 _BY_SHORT: dict[str, Protocol] = {}
+_BY_OTHER_NAME = {"openai_chat": Protocol.CHAT, "chat_completions": Protocol.CHAT}
+"""what people write for a protocol whose long name is longer than those of the others"""
 
 Protocol.CHAT._described(
     "chat",

@@ -178,9 +178,16 @@ class Thinking(Struct, frozen=True, kw_only=True):
     """
 
     effort: Effort | None = None
+    effort_name: str | None = None
+    """the client's name for the effort if that is not one of `Effort`; `effort` is the nearest one then"""
     mode: ThinkingMode | None = None
     budget: int | None = None
     visibility: str | None = None
+
+    @property
+    def level(self) -> str | None:
+        """The name of the effort as the client wrote it."""
+        return self.effort_name or (self.effort and self.effort.value)
 
 
 class Sampling(Struct, frozen=True, kw_only=True):

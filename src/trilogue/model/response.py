@@ -47,6 +47,10 @@ class Stop(Struct, frozen=True, kw_only=True):
     extras: Extras = None
 
 
+MOST_TOKENS = 2**31 - 1
+"""More than that in one response is a mistake of the upstream."""
+
+
 class Usage(Struct, frozen=True, kw_only=True):
     """Token counts, split so that no token is counted twice.
 
@@ -72,6 +76,11 @@ class Usage(Struct, frozen=True, kw_only=True):
     def input(self) -> int:
         """The number of all input tokens, cached or not."""
         return self.fresh + (self.cache_read or 0) + (self.cache_write or 0)
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether no figure is negative or larger than any response."""
+        return all([0 <= (getattr(self, name) or 0) <= MOST_TOKENS for name in _COUNTS])
 
     def plus(self, earlier: Usage) -> Usage:
         """Return the sum with the usage of an earlier part of the same response."""

@@ -1,10 +1,14 @@
-"""One block whose text goes on while policies look for patterns in it.
+"""Blocks whose text goes on while policies look for patterns in it.
 
 What quotes the text (citations, token probabilities, the complete block at its end) waits for the end, because a later
-match would make it wrong.
+match would make it wrong. A block whose end may be the beginning of a match stays open until later text has decided.
 """
 
 from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -22,135 +26,235 @@ from trilogue.model import (
     Refusal,
     Text,
 )
-from trilogue.policies.flow import ScanChain
+from trilogue.policies.flow import PolicyScan, ScanChain
+from trilogue.policies.folding import BORDER
 from trilogue.policies.hooks import Hooks
+from trilogue.policies.order import BlockOrder
 from trilogue.policies.outlet import Outlet
+from trilogue.policies.records import Site
+
+Part = tuple[bool, int]
+"""whether it is raw reasoning, and the number of the part"""
+
+
+class Channel:
+    """The text of one kind in all blocks of a response: what the model says, or its reasoning."""
+
+    def __init__(self) -> None:
+        self.chain = ScanChain()
+        self._open: deque[tuple[Filtering, Part]] = deque()
+        """the texts that are not decided to their end"""
+
+    def begin(self, scans: Sequence[PolicyScan], site: Site) -> None:
+        """Begin a block that these scans search."""
+        self._route(self.chain.begin(scans, site))
+
+    def open(self, filtering: Filtering, part: Part) -> None:
+        """Begin a text: a block, or a part of reasoning."""
+        self._open.append((filtering, part))
+
+    def feed(self, text: str) -> None:
+        """Send as much as is certain after more of the last text."""
+        certain = self.chain.feed(text)
+        if certain:
+            self._route(certain)
+
+    def border(self) -> None:
+        """End the last text."""
+        self._route(self.chain.feed(BORDER))
+
+    def finish(self) -> None:
+        """Decide about everything that is held: no more text follows."""
+        self._route(self.chain.feed("", final=True))
+        self.chain.end()
+
+    def _route(self, text: str) -> None:
+        """Send each text to the block that it belongs to."""
+        if BORDER not in text:
+            if text:
+                filtering, part = self._open[0]
+                filtering.send(text, part)
+            return
+        for number, piece in enumerate(text.split(BORDER)):
+            if number:
+                self._open.popleft()[0].part_done()
+            if piece:
+                filtering, part = self._open[0]
+                filtering.send(piece, part)
 
 
 class Filtering:
-    """The open block, its scans, and what has gone on of it."""
+    """One block, and what has gone on of it."""
 
-    def __init__(self, start: BlockStart, flow: ScanChain, outlet: Outlet, hooks: Hooks) -> None:
-        self.flow = flow
-        """the scans of the block"""
+    def __init__(self, start: BlockStart, channel: Channel, outlet: Outlet, order: BlockOrder, hooks: Hooks) -> None:
+        self.channel = channel
+        """the scans, and the texts before"""
         self._outlet = outlet
-        self._ledger = hooks.ledger
-        self._make_unsigned = hooks.make_unsigned
+        self._order = order
+        self._place = order.enter()
+        self._hooks = hooks
         self._path = start.block.path
         self._kept: list[CitationDelta | LogprobsDelta] = []
-        self._read: list[str] = []
-        self._sent: list[str] = []
-        self._part = (False, 0)
-        self._parts: dict[tuple[bool, int], list[str]] = {}
-        self._block, first = _emptied(start.block)
-        outlet.start_block(BlockStart(start.index, self._block))
+        self._part: Part | None = None
+        self._read: dict[Part, list[str]] = {}
+        self._texts_read: list[str] = []
+        """what was read of the last text"""
+        self._sent: dict[Part, list[str]] = {}
+        self._undecided = 0
+        """texts that are not decided to their end"""
+        self._stop: BlockStop | None = None
+        self._block = _emptied(start.block)
+        self._place.do(partial(outlet.start_block, BlockStart(start.index, self._block)))
         if isinstance(start.block, Text):
             self._kept += [CitationDelta(start.index, citation) for citation in start.block.citations]
-        if first:
-            self.text(Delta(start.index, first))
+        if isinstance(start.block, Reasoning):
+            self._reasoning_of(start.block)
+        else:
+            self._begin((False, 0))
+            if isinstance(start.block, Text | Refusal) and start.block.text:
+                self.text(Delta(start.index, start.block.text))
 
     def text(self, event: Delta) -> None:
         """Send as much text as is certain."""
-        self._read.append(event.text)
-        self._send(self.flow.feed(event.text))
+        self._texts_read.append(event.text)
+        self.channel.feed(event.text)
 
     def reasoning(self, event: ReasoningDelta) -> None:
-        """Send as much reasoning as is certain. Where another part begins, nothing of the one before is held."""
+        """Send as much reasoning as is certain."""
         part = (event.raw, event.part)
-        if part != self._part and self._parts:
-            self._end_part()
-        self._part = part
-        self._parts.setdefault(part, [])
-        if not self.flow.stopped:
-            self._send_part(self.flow.feed(event.text))
+        if part != self._part:
+            if self._part is not None:
+                self.channel.border()
+            self._begin(part)
+        self._texts_read.append(event.text)
+        if not self.channel.chain.stopped:
+            self.channel.feed(event.text)
 
     def keep(self, event: CitationDelta | LogprobsDelta) -> None:
         """Hold an event that quotes the text until the end of the block."""
         self._kept.append(event)
 
-    def stop(self, event: BlockStop) -> Block | None:
-        """End the block and return it as the client got it, or None if a policy has stopped the response."""
+    def stop(self, event: BlockStop) -> None:
+        """End the block. It stays open for the client as long as its text is not decided."""
+        self._stop = event
         if isinstance(self._block, Reasoning):
-            return self._stop_reasoning(event, self._block)
-        self._send(self.flow.feed(self._unread(event.block), final=True))
-        if self.flow.stopped:
-            return None
-        citations = self._send_kept()
-        text = "".join(self._sent)
-        complete = _with_text(event.block or self._block, text, changed=self.flow.changed)
-        if isinstance(complete, Text) and event.block is not None:
-            complete = replace(complete, citations=tuple([c for c in complete.citations if not self.flow.finds(c)]))
-        self._outlet.stop_block(replace(event, block=complete if event.block is not None else None))
-        return replace(complete, citations=citations) if isinstance(complete, Text) else complete
+            if self._part is None and isinstance(event.block, Reasoning):
+                self._reasoning_of(event.block)
+        elif unread := self._unread(event.block):
+            self.text(Delta(event.index, unread))
+        if self._part is None:
+            self._conclude(event)
+        elif not self.channel.chain.stopped:
+            self.channel.border()
 
-    def _stop_reasoning(self, event: BlockStop, started: Reasoning) -> Block | None:
-        if self._parts:
-            self._end_part()
-        block = event.block if isinstance(event.block, Reasoning) else started
-        if self._parts:
-            block = replace(block, summary=self._texts(raw=False), raw=self._texts(raw=True))
-        elif event.block is not None:
-            changed = self.flow.whole(block)
-            block = changed if isinstance(changed, Reasoning) else block
-        if self.flow.stopped:
-            return None
-        opaque, block = self._unsigned(event.opaque), replace(block, opaque=self._unsigned(block.opaque))
-        self._outlet.stop_block(replace(event, opaque=opaque, block=block if event.block is not None else None))
-        return replace(block, opaque=opaque or block.opaque)
+    def send(self, text: str, part: Part) -> None:
+        """Send text that may go on."""
+        self._sent[part].append(text)
+        if isinstance(self._block, Reasoning):
+            raw, number = part
+            self._place.do(partial(self._outlet.reasoning, text, number, raw=raw))
+        elif self._place.live:
+            self._outlet.text(text)
+        else:
+            self._place.do(partial(self._outlet.text, text))
+
+    def part_done(self) -> None:
+        """Note that one of its texts has gone on to its end."""
+        self._undecided -= 1
+        if self._stop is not None and not self._undecided:
+            self._conclude(self._stop)
+
+    def _begin(self, part: Part) -> None:
+        # A part that goes on after another one is one more text.
+        self._part = part
+        self._texts_read = self._read.setdefault(part, [])
+        self._sent.setdefault(part, [])
+        self._undecided += 1
+        self.channel.open(self, part)
+
+    def _reasoning_of(self, block: Reasoning) -> None:
+        for raw, texts in ((False, block.summary), (True, block.raw)):
+            for number, text in enumerate(texts):
+                self.reasoning(ReasoningDelta(0, text, number, raw))
 
     def _unread(self, complete: Block | None) -> str:
         """Return the text that only the complete block has."""
         if not isinstance(complete, Text | Refusal):
             return ""
-        read = "".join(self._read)
+        read = "".join(self._read[False, 0])
         return complete.text[len(read) :] if complete.text.startswith(read) else ""
 
-    def _send(self, text: str) -> None:
-        self._sent.append(text)
-        self._outlet.text(text)
+    @property
+    def _changed(self) -> bool:
+        return any(["".join(read) != "".join(self._sent[part]) for part, read in self._read.items()])
 
-    def _send_part(self, text: str) -> None:
-        raw, part = self._part
-        self._parts[self._part].append(text)
-        self._outlet.reasoning(text, part, raw=raw)
+    def _conclude(self, event: BlockStop) -> None:
+        """End the block for the client, with what fits the text that went on."""
+        changed = self._changed
+        if isinstance(self._block, Reasoning):
+            block = self._end_reasoning(event, self._block, changed=changed)
+        else:
+            block = self._end_text(event, changed=changed)
+        if self._hooks.collects:
+            self._place.do(partial(self._hooks.context.blocks.append, block))
+        self._order.leave(self._place)
 
-    def _end_part(self) -> None:
-        if not self.flow.stopped:
-            self._send_part(self.flow.feed("", final=True))
+    def _end_text(self, event: BlockStop, *, changed: bool) -> Block:
+        citations = self._send_kept(changed=changed)
+        text = "".join(self._sent[False, 0])
+        complete = _with_text(event.block or self._block, text, changed=changed)
+        if isinstance(complete, Text) and event.block is not None:
+            finds = self.channel.chain.finds
+            complete = replace(complete, citations=tuple([one for one in complete.citations if not finds(one)]))
+        end = replace(event, block=complete if event.block is not None else None)
+        self._place.do(partial(self._outlet.stop_block, end))
+        return replace(complete, citations=citations) if isinstance(complete, Text) else complete
+
+    def _end_reasoning(self, event: BlockStop, started: Reasoning, *, changed: bool) -> Block:
+        block = event.block if isinstance(event.block, Reasoning) else started
+        if self._sent:
+            block = replace(block, summary=self._texts(raw=False), raw=self._texts(raw=True))
+        opaque = self._unsigned(event.opaque, changed=changed)
+        block = replace(block, opaque=self._unsigned(block.opaque, changed=changed))
+        end = replace(event, opaque=opaque, block=block if event.block is not None else None)
+        self._place.do(partial(self._outlet.stop_block, end))
+        return replace(block, opaque=opaque or block.opaque)
 
     def _texts(self, *, raw: bool) -> tuple[str, ...]:
-        return tuple(["".join(self._parts[key]) for key in sorted(self._parts) if key[0] is raw])
+        return tuple(["".join(self._sent[key]) for key in sorted(self._sent) if key[0] is raw])
 
-    def _send_kept(self) -> tuple[Citation, ...]:
+    def _send_kept(self, *, changed: bool) -> tuple[Citation, ...]:
         """Send what quotes the text if it still does, and return the citations that went on."""
         sent: list[CitationDelta | LogprobsDelta] = []
-        if not self.flow.changed:
+        if not changed:
             sent = [event for event in self._kept if not self._quotes(event)]
         if len(sent) < len(self._kept):
-            self._ledger.add("policy.annotations", self._path)
+            self._hooks.ledger.add("policy.annotations", self._path)
             self._outlet.changed = True
         for event in sent:
-            self._outlet.event(event)
+            self._place.do(partial(self._outlet.event, event))
         return tuple([event.citation for event in sent if isinstance(event, CitationDelta)])
 
     def _quotes(self, event: CitationDelta | LogprobsDelta) -> bool:
-        return isinstance(event, CitationDelta) and self.flow.finds(event.citation)
+        return isinstance(event, CitationDelta) and self.channel.chain.finds(event.citation)
 
-    def _unsigned(self, opaque: Opaque | None) -> Opaque | None:
+    def _unsigned(self, opaque: Opaque | None, *, changed: bool) -> Opaque | None:
         """Return the value that closes reasoning, unless it signs or repeats a text that was changed."""
-        if opaque is None or not opaque.needs_text or not self.flow.changed:
+        if opaque is None or not opaque.needs_text or not changed:
             return opaque
-        self._ledger.add("policy.reasoning", self._path)
-        return self._make_unsigned()
+        self._hooks.ledger.add("policy.reasoning", self._path)
+        return self._hooks.make_unsigned()
 
 
-def _emptied(block: Block) -> tuple[Block, str]:
-    """Return a block as it starts, without text, and the text that it had."""
+def _emptied(block: Block) -> Block:
+    """Return a block as it starts, without text."""
     if isinstance(block, Refusal):
-        return replace(block, text=""), block.text
+        return replace(block, text="")
     if isinstance(block, Text):
-        return replace(block, text="", citations=()), block.text
-    return block, ""
+        return replace(block, text="", citations=())
+    if isinstance(block, Reasoning):
+        return replace(block, summary=(), raw=())
+    return block
 
 
 def _with_text(block: Block, text: str, *, changed: bool) -> Block:

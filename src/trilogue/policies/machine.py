@@ -7,12 +7,14 @@ generator, which yields what it waits for.
 from __future__ import annotations
 
 from enum import IntEnum, auto
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
 from trilogue.errors import InternalError
 from trilogue.model import (
+    Audio,
     Block,
     BlockStart,
     BlockStop,
@@ -21,6 +23,7 @@ from trilogue.model import (
     Event,
     Failed,
     Finish,
+    Json,
     LogprobsDelta,
     Native,
     Reasoning,
@@ -33,12 +36,15 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.policies.calls import is_client_call
-from trilogue.policies.filtering import Filtering
+from trilogue.policies.calls import is_client_call, strings_in
+from trilogue.policies.filtering import Channel, Filtering
 from trilogue.policies.held import HeldBlock, Piece
 from trilogue.policies.hooks import Hooks, Steps, interest_of
+from trilogue.policies.order import BlockOrder, Place
 from trilogue.policies.outlet import Outlet
+from trilogue.policies.pipeline import Parcel, Pipeline
 from trilogue.policies.policy import Outcome, Policy
+from trilogue.policies.records import Site
 from trilogue.policies.verdicts import StopWith
 from trilogue.protocols.content.tokens import estimate_text
 
@@ -74,8 +80,14 @@ class Machine:
         self.stopped: StopWith | None = None
         self.usage: Usage | None = None
         """the usage of a whole response, which is known even if a policy stops it"""
-        # Only hooks that see complete blocks can look at the blocks before them.
-        self.collects = any([_sees_whole_blocks(policy) for policy in hooks.policies])
+        self._order = BlockOrder()
+        self._place = Place(live=True)
+        """that of the block which is passing or held"""
+        self._channels = {Text: Channel(), Reasoning: Channel()}
+        """by the kind of their blocks; refusals are shown together with text"""
+        self._pipeline = Pipeline(hooks)
+        self._parcels: list[Parcel] = []
+        """complete blocks that some policy has not decided"""
         self._start: ResponseStart | None = None
         self._held: HeldBlock | None = None
         self._filtering: Filtering | None = None
@@ -95,7 +107,7 @@ class Machine:
 
     def flows(self, events: list[Event]) -> bool:
         """Return whether these events are only more text of a block that goes on under its own number."""
-        if self.phase is not RunPhase.PASSING:
+        if self.phase is not RunPhase.PASSING or not self._place.live:
             return False
         characters = 0
         for event in events:
@@ -119,40 +131,60 @@ class Machine:
         return Outcome(result=result, stop=end.stop, usage=end.usage, records=records)
 
     def _on_start(self, event: ResponseStart) -> None:
-        self._start = event
+        self._start = event = self._without_hidden(event)
         self.outlet.start(event)
+
+    def _without_hidden(self, event: End) -> End:
+        """Return the start or the end of a response without fields in which a policy finds what it looks for."""
+        kept = event.extras and {name: value for name, value in event.extras.items() if not self._is_hidden(value)}
+        if kept == event.extras:
+            return event
+        self.outlet.changed = True
+        return replace(event, extras=kept or None)
+
+    def _is_hidden(self, value: Json) -> bool:
+        return bool(self.hooks.hides([text for name, text in strings_in(value) if name is not None]))
 
     def _on_block_start(self, event: BlockStart) -> Steps[None] | None:
         block = event.block
         interests = {policy: interest for policy in self.hooks.policies if (interest := _interest(policy, block))}
-        if "whole" in interests.values() or (interests and _begins_whole(block)):
-            self._held = HeldBlock(event)
+        if "whole" in interests.values():
+            self._held, self._place = HeldBlock(event), self._order.enter()
             self.phase = RunPhase.HOLDING
             return None
-        flow = self.hooks.flow(block, event.index, list(interests)) if interests else None
-        if flow is not None and flow.active:
-            self.phase = RunPhase.FILTERING
-            self._filtering = Filtering(event, flow, self.outlet, self.hooks)
-            self.outlet.changed = self.outlet.changed or flow.changed
-            return self._stop_if_found(self._filtering)
+        channel = self._channels.get(Text if isinstance(block, Refusal) else type(block))
+        if channel is not None and (interests or channel.chain.active):
+            scans = self.hooks.scans(block, event.index, list(interests)) if interests else []
+            channel.begin(scans, Site("flow", event.index, type(block).__name__))
+            if channel.chain.active:
+                self.phase = RunPhase.FILTERING
+                self._filtering = Filtering(event, channel, self.outlet, self._order, self.hooks)
+            stopping = self._after(channel)
+            if stopping is not None or channel.chain.active:
+                return stopping
         self.phase = RunPhase.PASSING
-        self._held = HeldBlock(event) if self.collects else None
+        self._place = self._order.enter()
+        self._held = HeldBlock(event) if self.hooks.collects else None
         if isinstance(block, ToolCall):
             self.hooks.call_ids.add(block.id)
-        self.outlet.start_block(event)
+        self._place.do(partial(self.outlet.start_block, event))
         return None
 
     def _on_pass(self, event: Piece) -> None:
         self._count(event)
         if self._held is not None:
             self._held.add(event)
-        self.outlet.event(event)
+        if self._place.live:
+            self.outlet.event(event)
+        else:
+            self._place.do(partial(self.outlet.event, event))
 
     def _on_pass_stop(self, event: BlockStop) -> None:
         if self._held is not None:
-            self.hooks.context.blocks.append(self._held.close(event))
+            self._place.do(partial(self.hooks.context.blocks.append, self._held.close(event)))
             self._held = None
-        self.outlet.stop_block(event)
+        self._place.do(partial(self.outlet.stop_block, event))
+        self._order.leave(self._place)
 
     def on_filter(self, event: Piece) -> Steps[None] | None:
         """Take more of a block that is filtered. Returns the steps of the end if a policy stops the response."""
@@ -166,30 +198,27 @@ class Machine:
             filtering.reasoning(event)
         elif isinstance(event, CitationDelta | LogprobsDelta):
             filtering.keep(event)
-        flow = filtering.flow
-        if flow.changed:
+        chain = filtering.channel.chain
+        if chain.changed:
             self.outlet.changed = True
-        return None if flow.stopped is None else self._stop_if_found(filtering)
+        return None if chain.stopped is None else self._after(filtering.channel)
 
     def _on_filter_stop(self, event: BlockStop) -> Steps[None] | None:
         filtering, self._filtering = _present(self._filtering), None
-        block = filtering.stop(event)
-        stopping = self._stop_if_found(filtering)
-        if stopping is not None or block is None:
-            return stopping
-        filtering.flow.end()
-        self.outlet.changed = self.outlet.changed or filtering.flow.changed
-        if self.collects:
-            self.hooks.context.blocks.append(block)
-        return None
+        filtering.stop(event)
+        stopping = self._after(filtering.channel)
+        if stopping is None:
+            filtering.channel.chain.end()
+        return stopping
 
-    def _stop_if_found(self, filtering: Filtering) -> Steps[None] | None:
-        """End the response if a policy has found what it stops at."""
-        stopped = filtering.flow.stopped
-        if stopped is None:
+    def _after(self, channel: Channel) -> Steps[None] | None:
+        """Note whether a policy has changed the text, and end the response if one has found what it stops at."""
+        chain = channel.chain
+        self.outlet.changed = self.outlet.changed or chain.changed
+        if chain.stopped is None:
             return None
-        filtering.flow.end()
-        return self._stop(stopped)
+        chain.end()
+        return self._stop(chain.stopped)
 
     def _on_hold(self, event: Piece) -> None:
         self._count(event)
@@ -197,30 +226,60 @@ class Machine:
 
     def _on_hold_stop(self, event: BlockStop) -> Steps[None]:
         held, self._held = _present(self._held), None
-        block = held.close(event)
-        judged = yield from self.hooks.judge_block(block, held.number)
-        if judged.stop is not None:
-            yield from self._stop(judged.stop)
-            return
-        if not is_client_call(block):
+        parcel = Parcel(held, held.close(event), self._place)
+        self._parcels.append(parcel)
+        stop = yield from self._pipeline.send(parcel)
+        if stop is None:
+            self._send_parcels()
+        else:
+            yield from self._stop(stop)
+
+    def _send_parcels(self) -> None:
+        """Send the blocks about which all policies have decided, each in its place."""
+        for parcel in [parcel for parcel in self._parcels if not parcel.underway]:
+            self._parcels.remove(parcel)
+            self.hooks.call_ids.update([block.id for block in parcel.made if isinstance(block, ToolCall)])
+            parcel.place.do(partial(self._send_parcel, parcel))
+            self._order.leave(parcel.place)
+
+    def _send_parcel(self, parcel: Parcel) -> None:
+        if not is_client_call(parcel.block):
             # The upstream itself put it behind the calls before it.
             self.outlet.release_calls()
-        unchanged = judged.blocks == (block,)
+        unchanged = parcel.made == (parcel.block,)
         self.outlet.changed = self.outlet.changed or not unchanged
-        for item in judged.blocks:
+        for item in parcel.made:
             if unchanged:
-                self.outlet.whole(item, held.events)
+                self.outlet.whole(item, parcel.held.events)
             else:
                 self.outlet.made(item)
             self.hooks.context.blocks.append(item)
-            if isinstance(item, ToolCall):
-                self.hooks.call_ids.add(item.id)
+
+    def _decided(self) -> Steps[bool]:
+        """Decide about everything that is held, because the response ends. Return False if a policy has stopped it."""
+        for channel in self._channels.values():
+            if channel.chain.active:
+                channel.finish()
+                self.outlet.changed = self.outlet.changed or channel.chain.changed
+            if channel.chain.stopped is not None:
+                yield from self._stop(channel.chain.stopped)
+                return False
+        stop = yield from self._pipeline.finish()
+        if stop is not None:
+            yield from self._stop(stop)
+            return False
+        self._send_parcels()
+        return True
 
     def _on_finish(self, event: Finish) -> Steps[None]:
-        self.outlet.finish(event)
-        return self.hooks.end(self.outcome("complete", event))
+        if (yield from self._decided()):
+            self.phase = RunPhase.DONE
+            self.outlet.finish(self._without_hidden(event))
+            yield from self.hooks.end(self.outcome("complete", event))
 
     def _on_failed(self, event: Failed) -> Steps[None]:
+        # What is held was not decided, and never goes on.
+        self._order.clear()
         self.outlet.out.append(event)
         return self.hooks.end(self.outcome("failed"))
 
@@ -229,6 +288,7 @@ class Machine:
         self.stopped = verdict
         self.phase = RunPhase.DONE
         outlet = self.outlet
+        self._order.clear()
         outlet.drop_calls()
         outlet.close_block(self.hooks.make_unsigned)
         outlet.changed = True
@@ -249,6 +309,7 @@ class Machine:
             self._characters += len(event.text)
 
 
+End = TypeVar("End", ResponseStart, Finish)
 Found = TypeVar("Found")
 
 
@@ -259,13 +320,12 @@ def _present(value: Found | None) -> Found:
     return value
 
 
-def _sees_whole_blocks(policy: Policy) -> bool:
-    return policy.calls or policy.others or "whole" in (policy.text, policy.reasoning)
-
-
 def _interest(policy: Policy, block: Block) -> str | None:
-    # Only a complete native block is certain to be a call.
-    return "whole" if isinstance(block, Native) and policy.calls else interest_of(policy, block)
+    # Only a complete native block is certain to be a call, and one of an unknown type may have text.
+    if isinstance(block, Native) and (policy.calls or (policy.text and not block.harmless)):
+        return "whole"
+    # An audio clip has words.
+    return "whole" if isinstance(block, Audio) and policy.text else interest_of(policy, block)
 
 
 def _kind_interest(policy: Policy, kind: type[Block]) -> object:
@@ -273,19 +333,16 @@ def _kind_interest(policy: Policy, kind: type[Block]) -> object:
         return policy.text
     if kind is Reasoning:
         return policy.reasoning
+    if kind in (Audio, Native) and policy.text:
+        return True
     return (policy.calls and kind in (ToolCall, Native)) or (policy.others and kind is not ToolCall)
-
-
-def _begins_whole(block: Block) -> bool:
-    """Return whether a block of reasoning has text from the start, so that it can be judged as a whole."""
-    return isinstance(block, Reasoning) and bool(block.summary or block.raw)
 
 
 _PIECES = (Delta, ReasoningDelta, CitationDelta, LogprobsDelta)
 _FAILS = {Failed: ("_on_failed", RunPhase.DONE)}
 TABLE: dict[RunPhase, dict[type[Any], tuple[str, RunPhase | None]]] = {
     RunPhase.IDLE: {ResponseStart: ("_on_start", RunPhase.OPEN), **_FAILS},
-    RunPhase.OPEN: {BlockStart: ("_on_block_start", None), Finish: ("_on_finish", RunPhase.DONE), **_FAILS},
+    RunPhase.OPEN: {BlockStart: ("_on_block_start", None), Finish: ("_on_finish", None), **_FAILS},
     RunPhase.PASSING: {
         **{piece: ("_on_pass", RunPhase.PASSING) for piece in _PIECES},
         BlockStop: ("_on_pass_stop", RunPhase.OPEN),
@@ -303,4 +360,4 @@ TABLE: dict[RunPhase, dict[type[Any], tuple[str, RunPhase | None]]] = {
     },
     RunPhase.DONE: {},
 }
-"""phase → event → handler and next phase; None: the handler chooses it by the interests of the policies"""
+"""phase → event → handler and next phase; None: the handler chooses it, by what the policies want to see or decide"""

@@ -107,6 +107,10 @@ class PolicyRun:
         """Return whether a policy wants to see blocks of one of these kinds."""
         return any([self._machine.wants(kind) for kind in kinds])
 
+    def hides(self, texts: Iterable[str]) -> bool:
+        """Return whether a policy that looks for patterns would change one of these texts, or stop at it."""
+        return bool(self._hooks.hides(texts))
+
     def attach(self, ledger: Ledger, unsigned: Callable[[], Opaque | None]) -> None:
         """Declare losses in this ledger, and close reasoning that was changed with this value."""
         ledger.losses.extend(self.ledger.losses)

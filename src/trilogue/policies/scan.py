@@ -1,8 +1,9 @@
 """Patterns in text that arrives in pieces. The result is the same as on the whole text, however it is split.
 
 A `Scan` is a pattern together with what is needed to search a text that is not complete: either `partial`, which
-finds where an incomplete match may begin, or `reach`, the longest match. `ScanFilter` applies one to a text piece by
-piece and holds back only what a match could still need.
+finds where an incomplete match may begin, or `reach`, the longest match. `ScanFilter` applies one to the text of one
+block, piece by piece, and holds back only what a match could still need. `JoinFilter` applies it to what the texts of
+several blocks make together.
 """
 
 from __future__ import annotations
@@ -14,6 +15,17 @@ from typing import Any
 
 from msgspec import Struct
 
+from trilogue.policies.folding import (
+    BORDER,
+    SETTLED,
+    Folded,
+    fold,
+    folded,
+    is_plain,
+    unfolded,
+    without_borders,
+)
+from trilogue.policies.patterns import LinearPattern, Searcher
 from trilogue.policies.verdicts import Pass, StopWith
 
 MARGIN = 2
@@ -25,48 +37,104 @@ LONGEST_PHRASE = 200
 NEVER = r"(?!)"
 """a pattern that matches nowhere"""
 _LOOKS = re.compile(r"\(\?<?[=!]")
+_BETWEEN = f"{BORDER}*+"
+_SPACE = rf"[\s{BORDER}]++"
+
+_BLANK = "\ufffe"
+"""no character, but something that can be written in UTF-8"""
 
 OnMatch = Callable[[re.Match[str]], object]
 
 
 class Scan(Struct, frozen=True, kw_only=True):
-    """What to find in a text. `partial` matches at a position from which the text may be an incomplete match."""
+    """What to find in a text. `partial` matches at a position from which the text may be an incomplete match.
 
-    pattern: re.Pattern[str]
-    reach: int
+    `reach`: the length of the longest match; None if there is no limit, so that without `partial` all of the text is
+    held back until the response ends. `folds`: the text is searched as a reader sees it (see `folding`). `borders`: the
+    patterns take borders between blocks into account themselves; otherwise blocks are joined without anything between.
+    """
+
+    pattern: Searcher
+    reach: int | None
     partial: re.Pattern[str] | None = None
+    folds: bool = False
+    borders: bool = False
+
+    @property
+    def endless(self) -> bool:
+        """Whether a match may be of any length, so that only a complete text can be searched."""
+        return self.reach is None and self.partial is None
 
     def certain(self, text: str, start: int) -> int:
         """Return the position up to which more text cannot change what is found."""
-        horizon = max(start, len(text) - self.reach - MARGIN)
+        horizon = start if self.reach is None else max(start, len(text) - self.reach - MARGIN)
         if self.partial is None:
             return horizon
         found = self.partial.search(text, horizon)
         return found.start() if found else len(text)
 
+    def view(self, text: str) -> Folded:
+        """Return a text in the form in which it is searched."""
+        return folded(text) if self.folds else unfolded(text)
 
-def longest_match(pattern: re.Pattern[str]) -> int | None:
+    def finds(self, text: str) -> bool:
+        """Return whether there is a match in a complete text."""
+        return self.pattern.search(self.view(text).text) is not None
+
+    def replaced(self, text: str, judge: Callable[[re.Match[str]], str | None]) -> str:
+        """Return a complete text with its matches replaced; None as a replacement leaves one as it is."""
+        seen, out, at = self.view(text), [], 0
+        match = self.pattern.search(seen.text, 0)
+        while match is not None and match.end() > match.start():
+            replacement = judge(match)
+            if replacement is not None:
+                out += [text[at : seen.original(match.start())], replacement]
+                at = seen.behind(match.end())
+            match = self.pattern.search(seen.text, match.end())
+        return "".join([*out, text[at:]]) if out else text
+
+
+def longest_match(pattern: re.Pattern[str] | LinearPattern) -> int | None:
     """Return the length of the longest match of a pattern, or None if it is unlimited or looks further around."""
     if _LOOKS.search(pattern.pattern):
         return None
+    flags = pattern.flags if isinstance(pattern, re.Pattern) else re.NOFLAG
     # There is no public way to ask for the width, and every interpreter from 3.11 on has this module.
-    parsed: Any = import_module("re._parser").parse(pattern.pattern, pattern.flags)
+    parsed: Any = import_module("re._parser").parse(pattern.pattern, flags)
     longest: int = parsed.getwidth()[1]
     return longest if longest <= LONGEST_REACH else None
 
 
-def scan_of(pattern: re.Pattern[str]) -> Scan | None:
+def scan_of(pattern: re.Pattern[str] | LinearPattern) -> Scan | None:
     """Return the scan of any pattern; None if its matches have no limit, so that only a whole text can be searched."""
     longest = longest_match(pattern)
     return None if longest is None else Scan(pattern=pattern, reach=longest)
 
 
 def phrase_scan(phrases: Iterable[str], *, ignore_case: bool = False) -> Scan:
-    """Return the scan of literal phrases, which holds back nothing but the beginning of a phrase."""
+    """Return the scan of literal phrases, which holds back nothing but the beginning of a phrase.
+
+    The text is searched as a reader sees it. A space in a phrase is any number of spaces and line breaks, or the border
+    between two blocks.
+    """
     # The longest first: of two phrases that begin alike, the regular expression takes the first that matches.
-    ordered = sorted(set(phrases), key=lambda phrase: (-len(phrase), phrase))
+    ordered = sorted({spaced(phrase) for phrase in phrases} - {""}, key=lambda phrase: (-len(phrase), phrase))
     flags = re.IGNORECASE if ignore_case else re.NOFLAG
-    cut_off = "|".join([_cut_off(phrase) for phrase in ordered if len(phrase) > 1])
+    cut_off = "|".join([_cut_off(phrase) for phrase in ordered])
+    return Scan(
+        pattern=re.compile("|".join(map(_phrase_pattern, ordered)) or NEVER, flags),
+        reach=None,
+        partial=re.compile(rf"(?:{cut_off})\Z" if cut_off else NEVER, flags),
+        folds=True,
+        borders=True,
+    )
+
+
+def literal_scan(texts: Iterable[str], *, ignore_case: bool = False) -> Scan:
+    """Return the scan of literal texts, which must occur exactly as they are."""
+    ordered = sorted(set(texts), key=lambda text: (-len(text), text))
+    flags = re.IGNORECASE if ignore_case else re.NOFLAG
+    cut_off = "|".join([_begun(list(map(re.escape, text))) for text in ordered if len(text) > 1])
     return Scan(
         pattern=re.compile("|".join(map(re.escape, ordered)), flags),
         reach=max(map(len, ordered), default=0),
@@ -74,12 +142,43 @@ def phrase_scan(phrases: Iterable[str], *, ignore_case: bool = False) -> Scan:
     )
 
 
+def spaced(phrase: str) -> str:
+    """Return a phrase as a reader sees it, with one space for any number of them."""
+    return re.sub(r"\s+", " ", fold(phrase))
+
+
+def _phrase_pattern(phrase: str) -> str:
+    return "".join(_units(phrase))
+
+
+def _units(phrase: str) -> list[str]:
+    """Return a pattern for each character of a phrase, with what may stand behind it."""
+    last = len(phrase) - 1
+    units = []
+    for place, character in enumerate(phrase):
+        if character == " ":
+            # At the edge of a phrase one is enough: more would make a search through many spaces slow.
+            units.append(_SPACE if 0 < place < last else rf"[\s{BORDER}]")
+        else:
+            # A border alone also counts as the space that follows.
+            units.append(re.escape(character) + (_BETWEEN if place < last and phrase[place + 1] != " " else ""))
+    return units
+
+
 def _cut_off(phrase: str) -> str:
-    """Return a pattern for every proper beginning of a phrase at the end of the text."""
+    """Return a pattern for every beginning of a phrase, with borders behind it or inside of it."""
+    units = _units(phrase)
+    if len(units) == 1:
+        return NEVER
+    return _begun(units)
+
+
+def _begun(units: list[str]) -> str:
+    """Return a pattern for every proper beginning of these units."""
     pattern = ""
-    for character in reversed(phrase[1:-1]):
-        pattern = f"(?:{re.escape(character)}{pattern})?"
-    return re.escape(phrase[0]) + pattern
+    for unit in reversed(units[1:-1]):
+        pattern = f"(?:{unit}{pattern})?"
+    return units[0] + pattern
 
 
 class Step(Struct, frozen=True):
@@ -118,17 +217,19 @@ def longest(steps: list[Step]) -> int:
     return sum(step.most for step in steps)
 
 
-class ScanFilter:
-    """One scan over one text that arrives in pieces."""
+class _Filter:
+    """One scan over a text that arrives in pieces. The text that can go on may have `SETTLED` in it."""
 
-    __slots__ = ("_on_match", "_scan", "_start", "_text", "changed", "matches", "stopped")
+    __slots__ = ("_judge", "_parts", "_scan", "_start", "_text", "changed", "matches", "stopped")
 
     def __init__(self, scan: Scan, on_match: OnMatch) -> None:
         self._scan = scan
-        self._on_match = on_match
+        self._judge = on_match
         self._text = ""
         # One character that has gone on is kept in front, because `\b` looks at it.
         self._start = 0
+        self._parts: list[str] = []
+        """text that waits for the end, if only a complete text can be searched"""
         self.matches = 0
         self.changed = False
         self.stopped: StopWith | None = None
@@ -137,52 +238,142 @@ class ScanFilter:
     @property
     def held(self) -> int:
         """The number of characters that are held back."""
-        return len(self._text) - self._start
+        return len(self._text) - self._start + sum(map(len, self._parts))
+
+    def _judged(self, match: re.Match[str]) -> str | None:
+        """Return what takes the place of a match, or None if it stays."""
+        self.matches += 1
+        verdict = self._judge(match)
+        if isinstance(verdict, StopWith):
+            self.stopped = verdict
+            return ""
+        if isinstance(verdict, Pass):
+            return None
+        return str(verdict)
+
+
+class ScanFilter(_Filter):
+    """One scan over the text of one block. After a final piece, the next one begins another block."""
+
+    __slots__ = ()
 
     def feed(self, piece: str, *, final: bool = False) -> str:
         """Return the text that can go on now. `final`: no more text follows."""
         if self.stopped:
             return ""
+        scan = self._scan
+        if scan.endless:
+            self._parts.append(piece)
+            if not final:
+                return ""
+            piece, self._parts = "".join(self._parts), []
         text = self._text + piece
+        if scan.folds and not (text.isascii() and is_plain(text)):
+            return self._searched(text, folded(text), final)
         at = self._start
-        certain = len(text) if final else self._scan.certain(text, at)
-        match = self._scan.pattern.search(text, at)
-        if match is None or match.start() >= certain:
-            # Most pieces have no match.
-            self._keep(text, certain)
-            return text[at:certain]
-        return self._replaced(text, match, certain)
+        certain = len(text) if final else scan.certain(text, at)
+        match = scan.pattern.search(text, at)
+        if match is not None and match.start() < certain:
+            return self._replaced(text, unfolded(text), match, certain, final)
+        # Most pieces have no match.
+        kept = certain if final else max(certain - 1, 0)
+        self._text, self._start = text[kept:], certain - kept
+        return text[at:certain]
 
-    def _keep(self, text: str, start: int) -> None:
-        """Hold a text from a position on, with one character before it."""
-        kept = start - 1 if start else 0
+    def _searched(self, text: str, seen: Folded, final: bool) -> str:
+        """Do the same for a text that looks different from what it is."""
+        first = seen.place(self._start)
+        certain = len(seen.text) if final else self._scan.certain(seen.text, first)
+        match = self._scan.pattern.search(seen.text, first)
+        return self._replaced(text, seen, match, certain, final)
+
+    def _keep(self, text: str, seen: Folded, start: int, final: bool) -> None:
+        """Hold a text from a position on, with one character before it that can be seen."""
+        if final:
+            self._text, self._start = "", 0
+            return
+        before = start if seen.origins is None else seen.place(start)
+        kept = seen.original(before - 1) if before else 0
         self._text, self._start = text[kept:], start - kept
 
-    def _replaced(self, text: str, match: re.Match[str] | None, certain: int) -> str:
+    def _replaced(self, text: str, seen: Folded, match: re.Match[str] | None, certain: int, final: bool) -> str:
         """Return a text up to where it is certain, with the matches in it judged."""
         out: list[str] = []
         at = self._start
         while match is not None and match.start() < certain:
             if match.end() == match.start():
                 break
-            out.append(text[at : match.start()])
-            at = match.end()
-            out.append(self._judged(match))
+            begin, end = seen.original(match.start()), seen.behind(match.end())
+            out.append(text[at:begin])
+            at = end
+            replacement = self._judged(match)
             if self.stopped:
                 return "".join(out)
-            match = self._scan.pattern.search(text, at)
-        out.append(text[at:certain])
-        self._keep(text, max(at, certain))
+            if replacement is None:
+                out.append(text[begin:end])
+            else:
+                self.changed = self.changed or replacement != text[begin:end]
+                out += [SETTLED, replacement, SETTLED]
+            match = self._scan.pattern.search(seen.text, match.end())
+        limit = max(at, seen.original(certain))
+        out.append(text[at:limit])
+        self._keep(text, seen, limit, final)
         return "".join(out)
 
-    def _judged(self, match: re.Match[str]) -> str:
-        self.matches += 1
-        verdict = self._on_match(match)
-        if isinstance(verdict, StopWith):
-            self.stopped = verdict
+
+class JoinFilter(_Filter):
+    """One scan over what several blocks make together: only matches with a border between two blocks in them count.
+
+    It gets the end of each block that may be the beginning of a match, and what follows until that is decided.
+    """
+
+    __slots__ = ()
+
+    def feed(self, piece: str, *, final: bool = False) -> str:
+        """Return the text that can go on now, with its borders."""
+        if self.stopped:
             return ""
-        if isinstance(verdict, Pass):
-            return match.group()
-        replacement = str(verdict)
-        self.changed = self.changed or replacement != match.group()
-        return replacement
+        if self._scan.endless and not final:
+            self._parts.append(piece)
+            return ""
+        text, self._parts = "".join([self._text, *self._parts, piece]), []
+        seen = self._scan.view(_opaque(text))
+        if not self._scan.borders:
+            seen = without_borders(seen)
+        certain = len(seen.text) if final else self._scan.certain(seen.text, 0)
+        out, at = self._replaced(text, seen, certain)
+        limit = max(at, seen.original(certain)) if not self.stopped else at
+        out.append(text[at:limit])
+        self._text = "" if self.stopped or final else text[limit:]
+        return "".join(out)
+
+    def _replaced(self, text: str, seen: Folded, certain: int) -> tuple[list[str], int]:
+        """Return the text up to the last match, with the matches in it judged, and where that one ends."""
+        out: list[str] = []
+        at = place = 0
+        while (match := self._scan.pattern.search(seen.text, place)) is not None and match.start() < certain:
+            if match.end() == match.start():
+                break
+            begin, end = seen.original(match.start()), seen.behind(match.end())
+            borders = text.count(BORDER, begin, end)
+            # Behind a match without a limit, another start would only find what it has found, once more.
+            place = match.end() if self._scan.endless else match.start() + 1
+            if not borders or SETTLED in text[begin:end]:
+                # What is inside of one block was judged there.
+                continue
+            replacement = self._judged(match)
+            if self.stopped:
+                return [*out, text[at:begin]], begin
+            if replacement is not None:
+                self.changed = True
+                out += [text[at:begin], SETTLED, replacement, SETTLED, BORDER * borders]
+                at, place = end, match.end()
+        return out, at
+
+
+def _opaque(text: str) -> str:
+    """Return a text in which nothing can be found inside of what policies have put there."""
+    if SETTLED not in text:
+        return text
+    parts = text.split(SETTLED)
+    return "".join([part if number % 2 == 0 else _BLANK * (len(part) + 2) for number, part in enumerate(parts)])

@@ -40,7 +40,7 @@ class Switched(Struct, frozen=True, tag=True):
 
 
 class Erred(Struct, frozen=True, tag=True):
-    """The last failure of an account. `why`: one of our own names. Neither it nor `text` is text of the upstream."""
+    """The last failure of an account. `why`: one of our own names."""
 
     provider: str
     account: str
@@ -48,7 +48,8 @@ class Erred(Struct, frozen=True, tag=True):
     status: int
     at: float
     text: str = ""
-    """the reason in our own words, such as that of a connection that could not be opened"""
+    """the reason in our own words, such as that of a connection that could not be opened, or in the upstream's words,
+    without secrets, if they are about the account"""
 
 
 class Adjusted(Struct, frozen=True, tag=True):

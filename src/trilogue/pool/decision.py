@@ -15,14 +15,16 @@ from trilogue.pool.choice.ready import Skipped
 
 STRIPPED = "stripped"
 ADJUSTED = "adjusted"
+PROBE = "probe"
 
 
 class Attempt(Struct, kw_only=True, gc=False):
     """One attempt. Times are seconds since the request began. `rests`: seconds of the cooldown that it started.
 
-    `how`: sticky, only (what the request refers to is stored there), strategy, last_resort, stripped (the same account
-    again, without reasoning) or adjusted (the same account again, without the parameter that it refused). `action`: the
-    verdict on a failure, or `answered`, `released` (the client disconnected), or empty while it is running.
+    `how`: sticky, only (what the request refers to is stored there), strategy, last_resort, probe (it was refused
+    before), stripped (the same account again, without reasoning) or adjusted (the same account again, without the
+    parameter that it refused). `action`: the verdict on a failure, or `answered`, `released` (the client disconnected),
+    or empty while it is running.
 
     `text`: the failure in our own words, if it has any. `protocol`: that of the request to the upstream. `connect`:
     seconds that a new connection took; None if there was none. `first_byte`: when the headers of the response came.

@@ -16,11 +16,12 @@ from trilogue.errors import UpstreamError
 from trilogue.model import Failure, FailureKind, Usage
 from trilogue.pool.choice.account import AccountRequest, Lease
 from trilogue.pool.choice.conversation import response_key
-from trilogue.pool.decision import ADJUSTED, STRIPPED, Attempt, Decision
+from trilogue.pool.decision import ADJUSTED, PROBE, STRIPPED, Attempt, Decision
 from trilogue.pool.health.classify import INSUFFICIENT, NO_CREDENTIAL, Action, Scope, Verdict, classify
 from trilogue.pool.pool import Pool, Survey
 from trilogue.pool.retry_budget import Budget
 from trilogue.pool.settings import RetryRule
+from trilogue.pool.words import clauses
 from trilogue.protocols.failure.convert import failure_of
 
 FAULTS_PER_TARGET = 2
@@ -31,8 +32,13 @@ LEAST_PAUSE = 0.05
 PAUSE_JITTER = 0.1
 SOON = 60.0
 """Longest wait in seconds for which clients are asked to retry."""
+OVER_BUDGET = "no other account was tried because the retry budget is spent (pool.retry_budget)"
 ADJUST = "adjust"
 """Action in the record of an attempt whose parameter was refused."""
+UNREACHABLE = "upstream_unreachable"
+"""Code of the failure to reach an upstream that has not been heard of for a while: a quick retry doesn't help."""
+RECENTLY = 300.0
+"""Seconds for which an upstream that cannot be reached counts as one that restarts."""
 CREDENTIAL = "upstream_credential"
 QUOTA = "upstream_quota"
 """Codes of failures that only the operator can fix: keys, and money."""
@@ -54,6 +60,8 @@ class PlannedTarget(AccountRequest, kw_only=True, eq=False):
     """A target within one request: what it needs from the provider's accounts, and what has happened there."""
 
     pool: Pool
+    sent: int = 0
+    """attempts at it within this request: the first one is no retry"""
     faults: int = 0
     """of servers or the network, within this request"""
     refused: bool = False
@@ -82,6 +90,8 @@ class AttemptPlan(Struct, eq=False):
     _sent: int = 0
     """attempts in which something was sent"""
     _stripped: bool = False
+    _unreached: bool = True
+    """no attempt has reached its upstream"""
     _adjusts: bool = False
     """the next attempt repeats the last one without the parameter that was refused"""
     _surveys: list[Survey] = []
@@ -105,20 +115,22 @@ class AttemptPlan(Struct, eq=False):
         if self._verdict is not None and self.strips:
             self._stripped = True
             return self._repeat(now, STRIPPED)
-        made = self._sent
+        over_budget = False
         for include_failing in (False, True):
             for target in self._in_order() if self._faults else self._targets:
-                if target.refused or made >= target.pool.settings.max_attempts:
+                if target.refused or self._sent >= target.pool.settings.max_attempts:
                     continue
                 choice = target.pool.pick(now, target, include_failing=include_failing)
                 if choice is None:
                     continue
                 # Before the account is reserved: one that is not used must not count as used.
-                if made and not self._shared.budget.take(now):
-                    self.decision.outcome = "budget"
-                    return None
+                if target.sent and not self._shared.budget.take(now):
+                    over_budget = True
+                    continue
                 return self._start(target, target.pool.reserve(choice, now, target), now)
         self._survey(now)
+        if over_budget:
+            self.decision.outcome, self._pause = "budget", 0.0
         return None
 
     @property
@@ -140,7 +152,8 @@ class AttemptPlan(Struct, eq=False):
             self._surveys.append(survey)
             if survey.wait_until is not None:
                 wait = max(survey.wait_until - now, LEAST_PAUSE)
-                if self.decision.waited + wait <= target.pool.settings.max_wait_seconds:
+                may_follow = not target.sent or self._shared.budget.has_room(now)
+                if may_follow and self.decision.waited + wait <= target.pool.settings.max_wait_seconds:
                     self._pause = min(wait, self._pause or wait)
             self.decision.considered.append(replace(target.pool.considered(target.model), reasons=survey.reasons))
 
@@ -150,7 +163,7 @@ class AttemptPlan(Struct, eq=False):
         The same request may then use an account again that was cooling down.
         """
         wait, self._pause = self._pause, 0.0
-        if not wait or (self._sent and not self._shared.budget.has_room(now)):
+        if not wait:
             return 0.0
         # Jitter: requests that wait for the same account must not come back together.
         wait *= self._shared.rng.uniform(1.0, 1.0 + PAUSE_JITTER)
@@ -172,6 +185,8 @@ class AttemptPlan(Struct, eq=False):
             proxy = account.proxies.choose(now, target.proxies.setdefault(account.name, set()))
             target.proxies[account.name].add(proxy)
         target.tried.add(account.name)
+        if account.disabled_by:
+            lease = replace(lease, how=PROBE)
         if self._faults:
             self.wait = self._backoff()
         return self._attempt(lease, proxy)
@@ -213,6 +228,7 @@ class AttemptPlan(Struct, eq=False):
             started=lease.since - decision.at,
         )
         decision.attempts.append(attempt)
+        target.sent += 1
         self._sent += 1
         return attempt
 
@@ -224,6 +240,9 @@ class AttemptPlan(Struct, eq=False):
             verdict = replace(verdict, scope=Scope.NONE)
         if self._lease is not None and self._lease.account.spec.of_clients:
             verdict = verdict.for_client_key()
+        if verdict.unreached and self.decision.attempts[-1].first_byte is not None:
+            verdict = replace(verdict, unreached=False)
+        self._unreached = self._unreached and verdict.unreached
         self._verdict = verdict
         pool, lease = self._target.pool, self._lease
         until = pool.failed(lease, now, verdict, self._shared.rng) if lease is not None else None
@@ -270,6 +289,7 @@ class AttemptPlan(Struct, eq=False):
         if self._lease is not None:
             self._target.pool.unsent(self._lease, now)
             self._lease = None
+            self._target.sent -= 1
             self._sent -= 1
             self._end(now, "released")
 
@@ -283,30 +303,57 @@ class AttemptPlan(Struct, eq=False):
 
     def ending(self, now: float) -> Failure:
         """Return the error for the client when there is no next attempt."""
-        no_account = f"no account of {self._providers()} can be used"
         if self._returns_last_failure():
-            return self.failure or _unavailable(no_account, None)
+            return self._last_failure(now)
         times = [survey.retry_at for survey in self._surveys if survey.retry_at is not None]
         wait = max(min(times) - now, 0.0) if times else None
         reasons: set[str] = set().union(*(survey.reasons for survey in self._surveys)) - {"tried"}
         reasons |= {attempt.why for attempt in self.decision.attempts}
+        why = self._reasons_in_words(now)
+        if self.decision.outcome == "budget":
+            return _unavailable(f"{why}; {OVER_BUDGET}", 1.0, "retry_budget")
         if reasons and reasons <= {"model_not_found"}:
             text = f"no account of {self._providers()} has this model"
             return self.failure or Failure(kind=FailureKind.MODEL_NOT_FOUND, message=text)
         if reasons & _LIMITS:
+            text = f"all accounts of {self._providers()} are at their rate limit" + self._limit_message()
             return Failure(
                 kind=FailureKind.RATE_LIMIT,
-                message=f"all accounts of {self._providers()} are at their rate limit" + self._limit_message(),
+                message=text if reasons <= _LIMITS else why,
                 code="rate_limit_exceeded",
                 retry_after=wait or 1.0,
             )
-        if self.decision.outcome == "budget":
-            return _unavailable(no_account, None)
         if reasons and reasons <= _MONEY:
-            return _needs_operator(f"the accounts of {self._providers()} have no credit or quota left", QUOTA, wait)
+            text = f"the accounts of {self._providers()} have no credit or quota left"
+            return _needs_operator(f"{text}: {why}", QUOTA, wait)
         if (reasons and reasons <= _KEYS) or wait is None or wait > SOON:
-            return _needs_operator(no_account, CREDENTIAL, wait)
-        return _unavailable(no_account, wait)
+            return _needs_operator(why, CREDENTIAL, wait)
+        return _unavailable(why, wait, "no_account")
+
+    def _last_failure(self, now: float) -> Failure:
+        """Return the last failure, with the reason why no other attempt was made if it is not the upstream's own."""
+        failure = self.failure
+        if failure is None:
+            return _unavailable(self._no_account(), None, "no_account")
+        tried = [target.pool.health for target in self._targets if target.sent]
+        if self._unreached and all(now - health.reached_at > RECENTLY for health in tried):
+            failure = replace(failure, code=UNREACHABLE if failure.code in _CONNECTING else failure.code)
+        if self.decision.outcome != "budget" or failure.native is not None:
+            return failure
+        return replace(failure, message=f"{failure.message}; {OVER_BUDGET}")
+
+    def _reasons_in_words(self, now: float) -> str:
+        """Return why each provider could not be used."""
+        found: dict[str, list[str]] = {}
+        for target in self._targets:
+            pool, attempts = target.pool, self.decision.attempts
+            if not target.refused and pool.name not in found:
+                failures = {one.account: one.why for one in attempts if one.provider == pool.name and one.why}
+                found[pool.name] = clauses(pool, target, now, failures)
+        return "; ".join([one for each in found.values() for one in each]) or self._no_account()
+
+    def _no_account(self) -> str:
+        return f"no account of {self._providers()} can be used now"
 
     def _providers(self) -> str:
         """Return the names of the providers that could have served the request."""
@@ -346,26 +393,22 @@ class AttemptPlan(Struct, eq=False):
             last.rests = None if until is None else until - now
 
 
+_CONNECTING = frozenset({"upstream_connect", "upstream_timeout"})
+"""codes of failures that may be those of an upstream that restarts"""
 _LIMITS = frozenset({"rate_limited", "concurrency", "requests_per_minute", "tokens_per_minute", "cooling"})
 _MONEY = frozenset({"out_of_quota", "out_of_money", "balance", INSUFFICIENT})
-_KEYS = frozenset({"disabled", "bad_key", "account_closed", NO_CREDENTIAL})
+_KEYS = frozenset({"disabled", "by_hand", "bad_key", "account_closed", NO_CREDENTIAL})
 
 
-def _unavailable(message: str, wait: float | None) -> Failure:
-    return Failure(
-        kind=FailureKind.UNAVAILABLE,
-        message=f"{message} now",
-        code="no_account",
-        status=503,
-        retry_after=wait,
-    )
+def _unavailable(message: str, wait: float | None, code: str) -> Failure:
+    return Failure(kind=FailureKind.UNAVAILABLE, message=message, code=code, status=503, retry_after=wait)
 
 
 def _needs_operator(message: str, code: str, wait: float | None) -> Failure:
     """Return the failure for accounts without credit, with refused keys or disabled: a quick retry doesn't help."""
     return Failure(
         kind=FailureKind.SERVER,
-        message=f"{message}: see `trilogue accounts`",
+        message=f"{message} (see `trilogue accounts`)",
         code=code,
         status=503,
         retry_after=wait,

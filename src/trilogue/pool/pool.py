@@ -246,12 +246,8 @@ class Pool:
         times = [at for at in (self.health.cooldown_until,) if at > now]
         worth_waiting = times.copy()
         for account in self.accounts if not request.only else [self._by_name[request.only]]:
-            why = self.ready.why_unavailable(account, now, request, include_failing=True)
-            if why == "cooling":
-                why = account.why or why
-            elif why == "model":
-                why = account.model_cooldowns[request.model].why
-            reasons[why or "provider_down"] += 1
+            why = self.why_unavailable(account, now, request)
+            reasons[why or ("provider_down" if now < self.health.cooldown_until else "not_tried")] += 1
             available = account.available_at(now, request.model, request.tokens)
             if available is not None and available > now:
                 times.append(available)
@@ -263,6 +259,13 @@ class Pool:
         if not request.tried and not request.only:
             self._last_survey = (self.ready.version, request.model, now, survey)
         return survey
+
+    def why_unavailable(self, account: Account, now: float, request: AccountRequest) -> str:
+        """Return why an account cannot take a request, as precisely as it is known; empty if it can."""
+        why = self.ready.why_unavailable(account, now, request, include_failing=True)
+        if why == "cooling" or (why == "disabled" and not account.why.startswith("rule_")):
+            return account.why or why
+        return account.model_cooldowns[request.model].why if why == "model" else why
 
     def is_cooling_down(self, name: str, now: float, request: AccountRequest) -> bool:
         """Return whether an account will be available for this request at a later time that is known."""

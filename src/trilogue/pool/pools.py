@@ -109,18 +109,26 @@ class Pools:
             if pool is not None:
                 _apply(pool, change, now)
 
-    def set_elsewhere(self, tallies: Iterable[Tally]) -> None:
-        """Take over the sums of what all other processes have counted."""
+    def set_elsewhere(self, tallies: Iterable[Tally], now: float | None = None) -> None:
+        """Take over the sums of what all other processes have counted. `now`: what is new there has just happened."""
         for tally in tallies:
             pool = self.pools.get(tally.provider)
             account = pool.account(tally.account) if pool else None
             if pool is None or account is None:
                 continue
+            if now is not None and 0 < account.ok_elsewhere < tally.ok:
+                pool.health.reached_at = now
             account.ok_elsewhere, account.failed_elsewhere = tally.ok, tally.failed
             account.in_flight_elsewhere = tally.in_flight
             if account.spent_elsewhere != tally.spent:
                 account.spent_elsewhere = tally.spent
                 pool.balance_changed(account)
+
+    def remember_reached(self, old: Pools) -> None:
+        """Take over from the pools before these when each upstream was last heard of."""
+        for name, pool in self.pools.items():
+            if name in old.pools:
+                pool.health.reached_at = old.pools[name].health.reached_at
 
     def add(self, tally: Tally) -> None:
         """Add counts of the pools before these."""
@@ -162,26 +170,40 @@ def _apply(pool: Pool, change: Change, now: float) -> None:
             pool.sticky.bind(change.key, change.account)
 
 
-STATES = ("ready", "failing", "limited", "cooling", "disabled")
-_STATE_NAMES = {"": "ready", "failing": "failing", "disabled": "disabled", "cooling": "cooling"}
+STATES = ("ready", "failing", "limited", "cooling", "refused", "disabled")
+_STATE_NAMES = {"": "ready", "failing": "failing", "cooling": "cooling", "refused": "refused", "disabled": "disabled"}
 """by why an account is not available; every other reason is one of its limits"""
+_REFUSALS = frozenset({"bad_key", "account_closed"})
+"""why an upstream has disabled an account; other reasons are rules of the configuration"""
+_UNPAID = frozenset({"out_of_quota", "out_of_money", "no_credential"})
+"""why an account cooled down: that time has passed does not show that it works again"""
 
 
 def state_of(pool: Pool, account: Account, now: float) -> str:
     """Return the state of an account, one of `STATES`."""
+    return _STATE_NAMES.get(_obstacle(pool, account, now), "limited")
+
+
+def _obstacle(pool: Pool, account: Account, now: float) -> str:
+    """Return why an account cannot be used, or why it may not work: it was refused, and no request has succeeded since.
+
+    Empty if there is nothing. One that was refused is tried again when its time has come.
+    """
+    if account.disabled_by:
+        return "refused" if account.why in _REFUSALS else "disabled"
     why = pool.ready.why_unavailable(account, now, AccountRequest(), include_failing=False)
     if why in ("", "failing") and now < pool.health.cooldown_until:
         return "cooling"
-    return _STATE_NAMES.get(why, "limited")
+    return "refused" if not why and account.failures and account.why in _UNPAID else why
 
 
 def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
     """Describe an account: state, until when, counts. The names are those of the admin interface and commands."""
-    why = pool.ready.why_unavailable(account, now, AccountRequest(), include_failing=False)
+    why = _obstacle(pool, account, now)
     until = account.failing_until if why == "failing" else account.available_at(now, "", 0)
-    reason = account.why if why in ("cooling", "failing", "disabled") else why
-    if why in ("", "failing") and now < pool.health.cooldown_until:
-        why, until, reason = "cooling", pool.health.cooldown_until, pool.health.why
+    reason = account.why if why in ("cooling", "failing", "refused", "disabled") else why
+    if why == "cooling" and now < pool.health.cooldown_until:
+        until, reason = pool.health.cooldown_until, pool.health.why
     rate = account.success_rate()
     return {
         "provider": pool.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from trilogue.model import Usage
-from trilogue.prices.lookup import price_row
+from trilogue.prices.lookup import has_prices, price_row
 from trilogue.prices.price import Money, TokenPrices, money
 from trilogue.prices.stated import Price, price_of
 
@@ -24,6 +24,11 @@ class PriceBook:
         self._stated = stated
         self._vendor = vendor
         self._known: dict[tuple[str, int], TokenPrices | None] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no price of any model is known."""
+        return not self._stated and not has_prices(self._vendor)
 
     def prices(self, model: str, hour: int) -> TokenPrices | None:
         """Return the prices of a model, or None if they are unknown."""

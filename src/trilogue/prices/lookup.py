@@ -28,6 +28,11 @@ def price_row(model: str, vendor: str) -> PriceRow | None:
     return _BY_NAME.get((vendor, name)) or _BY_NAME.get((vendor, _DATED.sub("", name)))
 
 
+def has_prices(vendor: str) -> bool:
+    """Return whether the price of any model of a vendor is known."""
+    return any(row.vendor == vendor for row in ROWS)
+
+
 def cost(usage: Usage, model: str, vendor: str, hour: int = 0) -> Money | None:
     """Return what a response has cost, or None if that is unknown. It is never 0 for lack of a price.
 

@@ -75,6 +75,20 @@ class TokenPrices(Struct, frozen=True, kw_only=True):
                 total += number * price
         return total
 
+    def most(self, given: int, made: int, searches: int) -> int | None:
+        """Return the most that a response can cost with so many tokens of input and output, and searches.
+
+        All input may be of the dearest kind. None if a part of it has no known price.
+        """
+        if searches and self.search is None:
+            return None
+        kinds = (self.input, self.cache_read or 0, self.cache_write or 0, self.cache_write_long or 0)
+        cost = min(given, self.up_to) * max(kinds) + made * self.output + searches * (self.search or 0)
+        if given <= self.up_to:
+            return cost
+        above = None if self.above is None else self.above.most(given, made, searches)
+        return None if above is None else max(cost, above)
+
 
 class Rates(Struct, frozen=True, kw_only=True):
     """Listed prices of a million tokens of each kind; None if there is no price for the kind."""

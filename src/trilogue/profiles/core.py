@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trilogue.model import Tier
-from trilogue.profiles.profile import ANY_VENDOR, FIRST_VERSION, ProfileRow, levels
+from trilogue.profiles.profile import ANY_VENDOR, FIRST_VERSION, ProfileRow
 
 _ALL = ""
 _OTHERS = "anthropic deepseek mistral moonshot groq xai gemini ollama openrouter none"
@@ -33,15 +33,6 @@ ROWS = (
         what="model families that do not reason accept no effort",
         sure="choice",
         example="llama-3.1-8b",
-    ),
-    ProfileRow(
-        vendors=ANY_VENDOR,
-        protocols="chat responses",
-        models=_ALL,
-        takes={"efforts": levels("low medium high")},
-        what="the effort levels that all servers with effort levels accept",
-        sure="choice",
-        example="some-model",
     ),
     ProfileRow(
         vendors=_OTHERS,

@@ -53,7 +53,7 @@ _EFFORTS = (
     _efforts(r"gpt-5\.", "none low medium high xhigh max", "gpt-5.6"),
     _efforts(r"gpt-5", "minimal low medium high", "gpt-5-mini"),
     _efforts(r"gpt-[6-9]", "low medium high xhigh max", "gpt-6"),
-    _efforts(_ALL, "low medium high", "o3"),
+    _efforts(r"o[1-9]|codex", "low medium high", "o3"),
 )
 
 _REASONS = (

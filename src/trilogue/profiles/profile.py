@@ -183,7 +183,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Messages: API version to request"""
 
 
-UNCHANGED = Profile(max_tokens_field="", reasoning_field="")
+UNCHANGED = Profile(max_tokens_field="", reasoning_field="", web_search=True)
 """a profile that accepts everything under the client's field names, for requests that stay in their protocol"""
 
 

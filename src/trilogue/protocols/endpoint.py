@@ -7,7 +7,7 @@ is reached and recognised; bodies and streams are the codec's. Nothing here know
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -94,11 +94,17 @@ class ModelInUrl(Struct, frozen=True, kw_only=True):
     """returns the path that counts tokens for a model"""
 
 
+Paid = Literal["nothing", "input", "output", "unbounded"]
+"""what a request to an endpoint costs: nothing, its input, input and output, or what nobody can tell before"""
+
+
 class OtherEndpoint(Struct, frozen=True, kw_only=True):
     """An endpoint of a vendor's API that is not translated: requests and responses pass through as bytes."""
 
     path: str
     """below the version"""
+    paid: Paid = "unbounded"
+    """what its requests cost, for budgets; looking at objects and deleting them costs nothing"""
     objects: bool = False
     """whether it is about objects that the vendor keeps for an account, such as files. Everything below the path is
     served too, and all requests go to the same account"""
@@ -117,11 +123,6 @@ class OtherEndpoint(Struct, frozen=True, kw_only=True):
     """values of `type` by which a request asks for what the account keeps for all of its users"""
     texts: tuple[str, ...] = ()
     """fields with all of the text that a request sends, if no model writes anything in the response"""
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the cost of a request can be bounded by the request: only if its response tells the usage."""
-        return self.usage is not None
 
     @property
     def methods(self) -> tuple[str, ...]:

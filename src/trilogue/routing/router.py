@@ -44,9 +44,12 @@ class Router:
         default: str | None = None,
         *,
         absent: Mapping[str, str] | None = None,
+        needs: Mapping[str, str] | None = None,
     ) -> None:
         self._absent = dict(absent or {})
         """providers that are configured but cannot be used, with the reason"""
+        self._needs = needs or {}
+        """providers that are known but not configured, with what their use needs"""
         numbered = {
             number: served
             for number, route in enumerate(routes)
@@ -106,10 +109,18 @@ class Router:
         return replace(resolution, matched=_matched(via, resolution.matched)) if via else resolution
 
     def _reason(self, name: str) -> str:
-        """Return why the provider that a name begins with is not served; "" for names that begin with none."""
-        provider = name.partition("/")[0]
-        reason = self._absent.get(provider, "")
-        return f"provider {provider} is not available: {reason}" if reason else ""
+        """Return why a provider of this model is not served: the one that its name begins with, or its vendor.
+
+        Return "" if there is no such provider.
+        """
+        prefix, slash, _ = name.partition("/")
+        families = [] if slash else [one for one in FAMILIES if one.pattern.fullmatch(name)]
+        for provider in (prefix, *(vendor for family in families for vendor in family.names)):
+            if provider in self._absent:
+                return f"provider {provider} is not available: {self._absent[provider]}"
+            if provider in self._needs:
+                return f"provider {provider} is not configured: {self._needs[provider]}"
+        return ""
 
     def _follow_aliases(self, model: str) -> tuple[str, str]:
         """Return the name that aliases lead to, and the first alias. `provider/model` always means that provider."""

@@ -15,7 +15,7 @@ from typing import Any, cast
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from trilogue.headers import is_framed
+from trilogue.portions import PORTION, take_portions
 from trilogue.serving.known_heads import Key, KnownHeads
 from trilogue.serving.request import (
     BEFORE_BODY,
@@ -23,12 +23,14 @@ from trilogue.serving.request import (
     TOO_LARGE,
     TOO_SLOW,
     ClientGone,
+    Head,
     HeadReader,
     HttpRequest,
     Inbound,
     Problem,
     StopParsing,
     Upload,
+    without_upgrade,
 )
 from trilogue.serving.responder import Responder, response_head
 from trilogue.serving.silent_client import HAS_TCP_INFO, SilentClient, has_reset
@@ -82,6 +84,8 @@ class ClientConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._framing = 0
         """Bytes received of the body, minus twice its content: positive if its framing is larger than its content."""
+        self._declined: Head | None = None
+        """the head of a request whose body is being parsed again, because its upgrade was declined"""
         self._key: Key | None = None
         """the key of the headers being parsed, if they arrived in one piece with their body"""
         self._request: HttpRequest | None = None
@@ -89,6 +93,10 @@ class ClientConnection(asyncio.Protocol):
         """the body that is being parsed"""
         self._responder: Responder | None = None
         self._reading = True
+        self._gives_way = False
+        """whether nothing is read for a moment, so that other connections have their turn"""
+        self._rest = b""
+        """what was read and is parsed after that"""
         self._early = b""
         """what the client sent after a request that offers a WebSocket"""
         self._timer: asyncio.TimerHandle | None = None
@@ -142,6 +150,9 @@ class ClientConnection(asyncio.Protocol):
         if self._inbound is Inbound.NOTHING and data in _EMPTY_LINES:
             return
         if self._inbound is Inbound.BODY:
+            if len(data) > PORTION:
+                self._take_portions(data)
+                return
             self._framing += len(data)
         else:
             self._head_bytes += len(data)
@@ -199,7 +210,8 @@ class ClientConnection(asyncio.Protocol):
         if self._responder is not None:
             raise StopParsing
         self._inbound = Inbound.HEAD
-        self._head.clear()
+        if self._declined is None:
+            self._head.clear()
 
     def on_headers_complete(self) -> None:
         """Check the headers, and start the application; the body may still be arriving."""
@@ -207,17 +219,17 @@ class ClientConnection(asyncio.Protocol):
         if self._head_bytes > MAX_HEAD_BYTES and reader.is_too_large():
             reader.stop(TOO_LARGE)
         version, method = parser.get_http_version(), parser.get_method().decode("ascii")
-        head = reader.complete(method, version)
-        reader.closed = True
+        head, self._declined = self._declined or reader.complete(method, version), None
         upgrades = parser.should_upgrade()
-        if upgrades and is_framed(head.headers):
+        if upgrades and reader.length != 0:
+            self._declined = without_upgrade(head)
             return
         self._inbound = Inbound.BODY
         # HTTP/1.0 has no way to keep a connection open that all of its clients understand.
         self.keep_alive = parser.should_keep_alive() and version != "1.0" and not self._leaving
         if self._known is not None and self._key is not None and version == "1.1" and self.keep_alive:
             self._known.keep(self._key, head)
-        self._upload = Upload(self._body_is_wanted)
+        self._upload = Upload(self._body_is_wanted, reader.length)
         responder = Responder(self, chunked=version == "1.1", bodiless=method == "HEAD")
         if upgrades and version == "1.1" and offers_websocket(head):
             responder.upgrade = self._upgrade
@@ -317,7 +329,7 @@ class ClientConnection(asyncio.Protocol):
         websocket = WebSocket(transport, self._connections, limits, self._loop)
         response = responder.switch(accepting_headers(request.headers))
         websocket.begin(response, self._early, paused=self.paused, leaving=self._leaving)
-        if not self._reading:
+        if not self._reading or self._gives_way:
             transport.resume_reading()
         return websocket
 
@@ -375,14 +387,35 @@ class ClientConnection(asyncio.Protocol):
         except HttpParserError:
             self._give_up()
 
+    def _take_portions(self, data: bytes) -> None:
+        """Parse a part of many bytes of a body, and the rest when other connections have had their turn."""
+        self._rest = take_portions(data, self.data_received, self._is_body)
+        if not self._transport.is_closing():
+            self._gives_way = True
+            self._transport.pause_reading()
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._gives_way = False
+        rest, self._rest = self._rest, b""
+        if self not in self._connections or self._transport.is_closing():
+            return
+        if rest:
+            self.data_received(rest)
+        if self._reading and not self._gives_way and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _is_body(self) -> bool:
+        return self._inbound is Inbound.BODY and not self._transport.is_closing()
+
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Parse a request again without its upgrade headers.
+        """Let a new parser read the body of a request that offers an upgrade. Its head stays as it was read.
 
         Java's HTTP clients offer HTTP/2 with every request. The parser then takes the body for HTTP/2.
         """
-        head = self._head.without_upgrade(self._parser.get_method(), self._parser.get_http_version())
+        framing = self._head.framing(self._parser.get_method(), self._parser.get_http_version())
         self._parser = self._new_parser()
-        self._parse(head + rest)
+        self._parse(framing + rest)
 
     def _body_is_wanted(self, first: bool) -> None:
         responder, expected = self._responder, self._head.headers.get("expect", "")
@@ -393,7 +426,8 @@ class ClientConnection(asyncio.Protocol):
     def _resume_reading(self) -> None:
         if not self._reading and not self._transport.is_closing():
             self._reading = True
-            self._transport.resume_reading()
+            if not self._gives_way:
+                self._transport.resume_reading()
 
     # --- errors ---
 

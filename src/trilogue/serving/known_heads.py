@@ -58,5 +58,4 @@ class KnownHeads:
             return
         if len(self._heads) >= MOST:
             del self._heads[next(iter(self._heads))]
-        headers = {name: value for name, value in head.headers.items() if name != "content-length"}
-        self._heads[key] = Head(head.method, head.path, head.query, headers)
+        self._heads[key] = head

@@ -26,9 +26,10 @@ BODY_BYTES_PER_SECOND = 1024
 HIGH_WATER = 64 * 1024
 """how many bytes of a body are buffered before the application asks for it"""
 _LENGTH_DIGITS = 15
-_LISTS = frozenset({"anthropic-beta", "openai-beta", "traceparent", "tracestate", "baggage"})
+_ABSURD_LENGTH = 10**_LENGTH_DIGITS
+_LISTS = frozenset({"anthropic-beta", "openai-beta", "traceparent", "tracestate", "baggage", "connection"})
 """headers that clients send several times, which means the same as one list; two `traceparent` are invalid"""
-_UPGRADE_HEADERS = frozenset({"connection", "upgrade", "http2-settings"})
+_UPGRADE_HEADERS = frozenset({"upgrade", "http2-settings"})
 _NO_NAMES: frozenset[str] = frozenset()
 _VERSIONS = ("1.1", "1.0")
 _HOST = re.compile(r"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\](:\d{1,5})?", re.ASCII)
@@ -83,20 +84,27 @@ class ClientGone(Exception):
 class Head:
     """The request line and headers of one or more requests.
 
-    `headers`: by name in lower case. They must not be changed, because requests share them. `note`: a value that the
-    application stores here to find it again with the next request that has the same headers. `repeated`: headers that
-    came more than once, of which `headers` has the first.
+    `headers`: by name in lower case, without `content-length`, which belongs to one request. They must not be changed,
+    because requests share them. `note`: a value that the application stores here to find it again with the next request
+    that has the same headers. `repeated`: headers that came more than once, of which `headers` has the first.
     """
 
     __slots__ = ("headers", "method", "note", "path", "query", "repeated")
 
-    def __init__(self, method: str, path: str, query: bytes, headers: dict[str, str]) -> None:
+    def __init__(
+        self, method: str, path: str, query: bytes, headers: dict[str, str], repeated: frozenset[str] = _NO_NAMES
+    ) -> None:
         self.method = method
         self.path = path
         self.query = query
         self.headers = headers
         self.note: object = None
-        self.repeated = _NO_NAMES
+        self.repeated = repeated
+
+    def changed(self, *, method: str | None = None, headers: dict[str, str] | None = None) -> Head:
+        """Return a head without a note that differs in nothing but this."""
+        kept = self.headers if headers is None else headers
+        return Head(method or self.method, self.path, self.query, kept, self.repeated)
 
 
 class StopParsing(Exception):
@@ -106,7 +114,7 @@ class StopParsing(Exception):
 class HeadReader:
     """The request target and headers that the parser has found so far."""
 
-    __slots__ = ("_count", "_repeated", "closed", "headers", "problem", "url")
+    __slots__ = ("_count", "_repeated", "closed", "headers", "length", "problem", "url")
 
     def __init__(self) -> None:
         self.problem = BAD
@@ -119,17 +127,20 @@ class HeadReader:
         self.headers: dict[str, str] = {}
         self._count = 0
         self._repeated = _NO_NAMES
+        self.length: int | None = 0
+        """how long the body is, once the headers are complete; None if that shows only at its end"""
         self.closed = False
         """whether the headers are complete"""
 
     def on_url(self, url: bytes) -> None:
         """Add a part of the request target."""
-        self.url += url
+        if not self.closed:
+            self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header. A repeated one keeps its first value, because proxies add theirs at the end."""
         if self.closed:
-            # A trailer must not be taken for a header.
+            # Neither a trailer nor what `framing` says must be taken for a header.
             return
         self._count += 1
         if self._count > MAX_HEADERS:
@@ -160,20 +171,33 @@ class HeadReader:
         target = path_and_query(self.url)
         if method == "CONNECT" or target is None:
             self.stop(BAD)
-        head = Head(method, *target, headers)
-        head.repeated = self._repeated
-        return head
+        return self.head_of(method, *target)
+
+    def head_of(self, method: str, path: str, query: bytes) -> Head:
+        """Close the head and return it with all headers that were found. The length of the body is taken out."""
+        length = self.headers.pop("content-length", None)
+        if length is None:
+            self.length = None if "transfer-encoding" in self.headers else 0
+        else:
+            # An absurd length is as good as one that is just too large; the parser has seen that it is a number.
+            self.length = int(length) if len(length) <= _LENGTH_DIGITS and length.isdecimal() else _ABSURD_LENGTH
+        self.closed = True
+        return Head(method, path, query, self.headers, self._repeated)
 
     def is_too_large(self) -> bool:
         """Return whether request target and headers take more than the limit."""
         return size_of(self.headers) + len(self.url) > MAX_HEAD_BYTES
 
-    def without_upgrade(self, method: bytes, version: str) -> bytes:
-        """Return the head of the request again, without an offer to upgrade the connection."""
-        lines = [f"{name}: {value}\r\n" for name, value in self.headers.items() if name not in _UPGRADE_HEADERS]
-        if "close" in self.headers.get("connection", "").lower():
-            lines.append("connection: close\r\n")
-        return b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version.encode(), "".join(lines).encode("latin-1"))
+    def framing(self, method: bytes, version: str) -> bytes:
+        """Return a head that makes a parser read the body of this request, and says nothing else about it."""
+        length = b"transfer-encoding: chunked" if self.length is None else b"content-length: %d" % self.length
+        close = b"connection: close\r\n" if "close" in self.headers.get("connection", "").lower() else b""
+        return b"%b %b HTTP/%b\r\n%b%b\r\n\r\n" % (method, self.url, version.encode(), close, length)
+
+
+def without_upgrade(head: Head) -> Head:
+    """Return a head without its offer to upgrade the connection."""
+    return head.changed(headers={name: value for name, value in head.headers.items() if name not in _UPGRADE_HEADERS})
 
 
 def path_and_query(url: bytes) -> tuple[str, bytes] | None:
@@ -193,7 +217,8 @@ def path_and_query(url: bytes) -> tuple[str, bytes] | None:
 class Upload:
     """The body of a request while it arrives.
 
-    `on_wanted` is called when the application waits for more of it, with True the first time.
+    `on_wanted` is called when the application waits for more of it, with True the first time. `length`: how long it is
+    according to the headers; None if they do not say.
     """
 
     __slots__ = (
@@ -207,10 +232,12 @@ class Upload:
         "_waited",
         "_waiter",
         "_wanted",
+        "length",
     )
 
-    def __init__(self, on_wanted: Callable[[bool], None]) -> None:
+    def __init__(self, on_wanted: Callable[[bool], None], length: int | None) -> None:
         self._on_wanted = on_wanted
+        self.length = length
         self._asked = False
         """whether the application has waited before"""
         self._body = bytearray()
@@ -343,7 +370,7 @@ class HttpRequest:
         """
         body = self._body
         if isinstance(body, Upload):
-            self._check_head(limit)
+            self._check_head(body, limit)
             body = await body.all(limit)
         elif len(body) > limit:
             raise BodyTooLarge
@@ -356,29 +383,23 @@ class HttpRequest:
         Raises `BodyTooLarge` as soon as it is clear that the whole body has more than `limit` bytes.
         """
         if isinstance(self._body, Upload):
-            self._check_head(limit)
+            self._check_head(self._body, limit)
             return await self._body.piece(limit)
         return await self.body(limit)
 
     @property
     def declared_length(self) -> int | None:
         """The number of bytes of the body, if it is known before the body has arrived."""
-        if not isinstance(self._body, Upload):
-            return len(self._body)
-        declared = self.headers.get("content-length")
-        if declared is None:
-            return None if "transfer-encoding" in self.headers else 0
-        return int(declared)
+        return self._body.length if isinstance(self._body, Upload) else len(self._body)
 
-    def _check_head(self, limit: int) -> None:
+    def _check_head(self, body: Upload, limit: int) -> None:
         """Raise what follows from the headers of a body: it is compressed, or too large.
 
         Bodies that came with known headers need no check: see `known_heads`.
         """
         if self.headers.get("content-encoding", "identity").lower() != "identity":
             raise BodyEncoded
-        declared = self.headers.get("content-length", "0")
-        if len(declared) > _LENGTH_DIGITS or int(declared) > limit:
+        if body.length is not None and body.length > limit:
             raise BodyTooLarge
 
     def replace_body(self, body: bytes) -> None:

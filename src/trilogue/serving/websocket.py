@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from trilogue.portions import take_portions
 from trilogue.serving.request import Head, Problem
 from trilogue.serving.silent_client import HAS_TCP_INFO, SilentClient, acknowledged
 
@@ -31,6 +32,8 @@ CLOSE_SECONDS = 5.0
 DEAD_SECONDS = 60.0
 """How long a client's system may acknowledge nothing. Pongs are not required: many clients only read while they wait
 for a response."""
+PORTION = 2 * 1024
+"""bytes of a client that are parsed before other connections have their turn: frames can be as small as six bytes"""
 WRITE_SECONDS = 120.0
 """how long a client may read nothing of what it was sent"""
 
@@ -143,6 +146,8 @@ class WebSocket(asyncio.Protocol):
         self._parts = bytearray()
         """the fragments of a message that is not complete"""
         self._is_text = True
+        self._rest = b""
+        """what was read and is parsed when other connections have had their turn"""
         self._patience = SilentClient(loop)
         self._drain_waiter: asyncio.Future[None] | None = None
         self._closer: asyncio.TimerHandle | None = None
@@ -186,6 +191,9 @@ class WebSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes of the client."""
+        if len(data) > PORTION:
+            self._take_portions(data)
+            return
         framing = self._framing
         framing.receive_data(data)
         for event in framing.events_received():
@@ -193,6 +201,23 @@ class WebSocket(asyncio.Protocol):
         self._flush(reply=True)
         if not self.is_open:
             self._end()
+
+    def _take_portions(self, data: bytes) -> None:
+        """Parse a part of many bytes, and the rest when other connections have had their turn."""
+        self._rest = take_portions(data, self.data_received, self._goes_on, PORTION)
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        rest, self._rest = self._rest, b""
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+            if rest:
+                self.data_received(rest)
+
+    def _goes_on(self) -> bool:
+        return not self._transport.is_closing()
 
     def eof_received(self) -> bool | None:
         """Close: a client that ends its side without a closing handshake has disconnected."""

@@ -1,12 +1,15 @@
 """A table of limits in a file that all workers of a machine map into their memory.
 
-The file survives workers and restarts; after a power failure it may lack the last seconds. All access is under one lock
-of the file, which the system releases when a process dies. Each worker has a seat: a lock that it holds for life, and a
-copy of what it has added to running requests and reservations. Whoever finds a seat without its worker takes that back:
-running requests have ended, and reserved money counts as spent, because the upstream may have charged for it.
+The file survives workers and restarts; after a power failure it may lack the last seconds. A file that is damaged or
+cut is begun anew, and a row that is damaged is empty: whoever asks for it has to find out elsewhere what was used. All
+access is under one lock of the file, which the system releases when a process dies. Each worker has a seat: a lock that
+it holds for life, and a copy of what it has added to running requests and reservations. Whoever finds a seat without
+its worker takes that back: running requests have ended, and reserved money counts as spent, because the upstream may
+have charged for it.
 
-Layout, in 64-bit numbers after a header: for each slot the digest of its subject (2 numbers) and its row; then for each
-seat the running requests and reservations of each slot. The file is sparse: unused seats and slots take no space.
+Layout, in 64-bit numbers after a header: for each slot the digest of its subject (2 numbers), its row, and a checksum
+of the row; then for each seat the running requests and reservations of each slot. The file is sparse: unused seats and
+slots take no space.
 """
 
 from __future__ import annotations
@@ -18,15 +21,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
+from zlib import crc32
+
+import structlog
 
 from trilogue.limits.slots import PERIODS, RESERVED, ROW, RUNNING, SPENT, Row, budget_at
 from trilogue.limits.table import LimitsFull, LimitTable
 from trilogue.posix import fcntl
 from trilogue.state.store import StoreUnavailable
 
+log = structlog.get_logger("trilogue.limits")
+
 FILE_NAME = "limits.dat"
 MAGIC = b"trilimit"
-VERSION = 2
+VERSION = 3
+_EARLIER = (1, 2)
 SLOTS = 65_536
 SEATS = 257
 """one more than the most workers"""
@@ -35,11 +44,15 @@ _SEAT_MARKS = 64
 """one byte for each seat: whether its worker has held anything"""
 _HEADER = 512
 _DIGEST = 2 * _NUMBER
-_ROW_BYTES = _DIGEST + ROW * _NUMBER
+_ROW_BYTES = _DIGEST + (ROW + 1) * _NUMBER
+_LOST = 32
+"""where the header says that counts were lost because the file was damaged"""
 HELD = (RUNNING, *(budget_at(position) + RESERVED for position in range(len(PERIODS))))
 """the cells of a row that end with a process"""
 _HELD_BYTES = len(HELD) * _NUMBER
-_row = struct.Struct(f"<{ROW}q")
+_row = struct.Struct(f"<{ROW}qQ")
+_cells = struct.Struct(f"<{ROW}q")
+_LARGEST = 2**62
 _held = struct.Struct(f"<{len(HELD)}q")
 _header = struct.Struct("<8sIIII")
 _LOCK_BYTE = 0
@@ -59,10 +72,15 @@ class SharedTable(LimitTable):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             size = _HEADER + slots * _ROW_BYTES + SEATS * slots * _HELD_BYTES
             with self._locked():
-                if os.fstat(self._file).st_size != size or os.pread(self._file, _header.size, 0) != self._head():
-                    os.ftruncate(self._file, 0)  # another version, or damaged
+                found, head = os.fstat(self._file).st_size, os.pread(self._file, _header.size, 0)
+                if found != size or head != self._head():
+                    os.ftruncate(self._file, 0)
                     os.ftruncate(self._file, size)
                     os.pwrite(self._file, self._head(), 0)
+                    if found and not _is_earlier(head):
+                        os.pwrite(self._file, b"\1", _LOST)
+                        log.error("the counts of limits are damaged and are begun anew", file=str(path))
+            self._path = path
             self._memory = mmap.mmap(self._file, size)
         except (OSError, ValueError) as error:
             raise StoreUnavailable(f"cannot use {path}: {getattr(error, 'strerror', None) or error}") from None
@@ -73,11 +91,11 @@ class SharedTable(LimitTable):
         """Return the rows of subjects, to change until the block ends."""
         with self._locked():
             places = [self._place(name) for name in names]
-            before = [_row.unpack_from(self._memory, self._row_at(place)) for place in places]
-            rows = [list(row) for row in before]
+            before = [self._read(place) for place in places]
+            rows = [row.copy() for row in before]
             yield rows
             for place, old, row in zip(places, before, rows, strict=True):
-                _row.pack_into(self._memory, self._row_at(place), *row)
+                _write(self._memory, self._row_at(place), row)
                 self._hold(place, [row[cell] - old[cell] for cell in HELD])
 
     def has(self, name: str) -> bool:
@@ -86,6 +104,11 @@ class SharedTable(LimitTable):
             return name in self._places or not _find(self._memory, self._slots, _digest(name))[1]
         except LimitsFull:
             return False
+
+    @property
+    def lost(self) -> str:
+        """The file, if it was found damaged."""
+        return str(self._path) if self._memory[_LOST] else ""
 
     def close(self) -> None:
         """Leave the seat and unmap the file."""
@@ -123,6 +146,15 @@ class SharedTable(LimitTable):
             return False
         return True
 
+    def _read(self, place: int) -> Row:
+        """Return a row; an empty one if it is damaged."""
+        row = _checked(self._memory, self._row_at(place))
+        if row is not None:
+            return row
+        self._memory[_LOST] = 1
+        log.error("a count of limits is damaged and is begun anew", file=str(self._path))
+        return [0] * ROW
+
     def _take_seat(self) -> int:
         with self._locked():
             for seat in range(SEATS):
@@ -147,6 +179,7 @@ class SharedTable(LimitTable):
         if is_new:
             at = _HEADER + place * _ROW_BYTES
             self._memory[at : at + _DIGEST] = digest
+            _write(self._memory, at + _DIGEST, [0] * ROW)
         self._places[name] = place
         return place
 
@@ -166,16 +199,38 @@ class SharedTable(LimitTable):
         content = self._memory[start : start + length]
         for place in range(self._slots):
             held = _held.unpack_from(content, place * _HELD_BYTES)
-            if any(held):
-                row = list(_row.unpack_from(self._memory, self._row_at(place)))
+            row = _checked(self._memory, self._row_at(place)) if any(held) else None
+            if row is not None:
                 for cell, amount in zip(HELD, held, strict=True):
-                    row[cell] = max(0, row[cell] - amount)
+                    # What is held is part of the row, unless it is damaged.
+                    taken = max(0, min(amount, row[cell]))
+                    row[cell] -= taken
                     if cell != RUNNING:
-                        row[cell - RESERVED + SPENT] += max(0, amount)
-                _row.pack_into(self._memory, self._row_at(place), *row)
+                        row[cell - RESERVED + SPENT] += taken
+                _write(self._memory, self._row_at(place), row)
         self._memory[start : start + length] = bytes(length)
         self._memory[_SEAT_MARKS + seat] = 0
         return 1
+
+
+def _is_earlier(head: bytes) -> bool:
+    """Return whether a file begins as one of an earlier version does."""
+    return len(head) == _header.size and head[:8] == MAGIC and _header.unpack(head)[1] in _EARLIER
+
+
+def _checked(memory: mmap.mmap, at: int) -> Row | None:
+    """Return the row that begins here; None if it is damaged."""
+    *row, checksum = _row.unpack_from(memory, at)
+    return row if crc32(memory[at : at + _cells.size]) == checksum else None
+
+
+def _write(memory: mmap.mmap, at: int, row: Row) -> None:
+    try:
+        cells = _cells.pack(*row)
+    except struct.error:  # the prices are absurd
+        row[:] = [max(-_LARGEST, min(cell, _LARGEST)) for cell in row]
+        cells = _cells.pack(*row)
+    _row.pack_into(memory, at, *row, crc32(cells))
 
 
 def _digest(name: str) -> bytes:
@@ -208,6 +263,7 @@ def read_rows(path: Path, names: Sequence[str]) -> dict[str, Row]:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
             for name in names:
                 place, is_new = _find(memory, slots, _digest(name))
-                if not is_new:
-                    found[name] = list(_row.unpack_from(memory, _HEADER + place * _ROW_BYTES + _DIGEST))
+                row = None if is_new else _checked(memory, _HEADER + place * _ROW_BYTES + _DIGEST)
+                if row is not None:
+                    found[name] = row
     return found

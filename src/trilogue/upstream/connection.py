@@ -22,7 +22,8 @@ from trilogue.errors import (
     UpstreamTimeout,
     UpstreamTruncated,
 )
-from trilogue.headers import header_name
+from trilogue.headers import header_name, named_by_connection
+from trilogue.portions import PORTION, take_portions
 from trilogue.upstream.exchange import HttpExchange
 from trilogue.upstream.failures import tls_failure
 from trilogue.upstream.interface import BodySource, UpstreamTimeouts
@@ -54,6 +55,10 @@ class Connection(asyncio.Protocol):
         """Called by llhttp with each part of the body, without its framing. No method: this is the hot path."""
         self._head_bytes = 0
         self._paused = False
+        self._gives_way = False
+        """whether nothing is read for a moment, so that other connections have their turn"""
+        self._rest = b""
+        """what was read and is taken after that"""
         self._full: asyncio.Future[None] | None = None
         """done when the upstream has read enough of what was sent; None while it reads fast enough"""
         self._uploading = False
@@ -129,7 +134,8 @@ class Connection(asyncio.Protocol):
         """Start reading from the socket again."""
         if self._paused and self.transport is not None and not self.transport.is_closing():
             self._paused = False
-            self.transport.resume_reading()
+            if not self._gives_way:
+                self.transport.resume_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport (called by asyncio)."""
@@ -137,6 +143,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes and hand them to the exchange (called by asyncio)."""
+        if data[PORTION:]:  # longer than that, without a call: this is the hot path
+            self._take_portions(data)
+            return
         exchange = self._exchange
         if exchange is None:
             # There is no request. The next exchange must not take these bytes for its response.
@@ -155,6 +164,27 @@ class Connection(asyncio.Protocol):
                 exchange.received(self._bodies)
             elif self._exchange is not None:
                 self._check_head(exchange, len(data))
+
+    def _take_portions(self, data: bytes) -> None:
+        """Take a part of many bytes, and the rest when other connections have had their turn."""
+        self._rest = take_portions(data, self.data_received, self._is_open)
+        if self.transport is not None and self._is_open():
+            self._gives_way = True
+            self.transport.pause_reading()
+            self.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._gives_way = False
+        rest, self._rest = self._rest, b""
+        if self.transport is None or not self._is_open():
+            return
+        if rest:
+            self.data_received(rest)
+        if not self._gives_way and not self._paused and self._is_open():
+            self.transport.resume_reading()
+
+    def _is_open(self) -> bool:
+        return self.transport is not None and not self.transport.is_closing()
 
     def _check_head(self, exchange: HttpExchange, received: int) -> None:
         """Fail the exchange if its head, or its chunk headers and trailers, are larger than any real ones."""
@@ -202,6 +232,10 @@ class Connection(asyncio.Protocol):
             return
         status = self._parser.get_status_code()
         if status >= 200:
+            for name, value in exchange.headers:
+                if name == "connection" and (hop := named_by_connection(value)):
+                    # What it names is for us alone. Framing has been read by then.
+                    exchange.headers = [header for header in exchange.headers if header[0] not in hop]
             exchange.status = status
             exchange.wake()
         else:

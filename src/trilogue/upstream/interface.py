@@ -51,6 +51,8 @@ class UpstreamRequest(Struct):
     upload: BodySource | None = None
     connect_seconds: float | None = None
     """how long a new connection took, set by the transport that has opened one"""
+    unsent: bool = False
+    """whether the transport knows that the upstream has got nothing of it"""
 
     def __repr__(self) -> str:
         """Leave out headers, query and body: they hold secrets."""

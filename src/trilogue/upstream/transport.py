@@ -144,15 +144,20 @@ class HttpTransport:
             if not _was_closed(exchange):
                 return self._checked(exchange)
             exchange.abort()
-        began = time.monotonic()
+        began, request.unsent = time.monotonic(), True
         connection = await self._dial(origin, request.timeouts.connect)
-        request.connect_seconds = time.monotonic() - began
+        request.connect_seconds, request.unsent = time.monotonic() - began, False
         exchange = connection.start(head, request.body, request.timeouts)
         if request.upload is not None:
             await connection.upload(exchange, request.upload, request.timeouts.first_byte)
         if not exchange.status and exchange.error is None:
             await exchange.wait()
         return self._checked(exchange)
+
+    async def reach(self, url: str, seconds: float) -> None:
+        """Open a connection to the server of an address, and keep it for a request. Raise UpstreamError."""
+        origin, _ = split_url(url)
+        self._idle.put(origin, await self._dial(origin, seconds))
 
     async def aclose(self) -> None:
         """Close all connections, also those in use."""
@@ -188,7 +193,7 @@ class HttpTransport:
                 needed = origin.tls or (proxy is not None and proxy.tls)
                 connection = await dial(origin, await self._tls() if needed else None, proxy)
         except TimeoutError:
-            raise UpstreamTimeout(f"no connection to the upstream within {seconds:g} s") from None
+            raise UpstreamTimeout(f"no connection to the upstream within {seconds:g} s", connecting=True) from None
         if connection.transport is None or connection.transport.is_closing():
             # Closed before its callbacks were set.
             raise UpstreamConnect("the upstream closed the connection before it responded")

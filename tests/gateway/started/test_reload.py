@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import Answer, exchange, outcome, payload, post, reached, request
 from tests.scripted.ask import PATHS
 from tests.scripted.server import ScriptedUpstream
+from tests.timing import eventually_async, pause_for
 from trilogue.model import Protocol
 
 EVERYWHERE = ".".join("0000")
@@ -132,7 +134,7 @@ def test_running_streams_keep_what_they_have(tmp_path: Path, up: ScriptedUpstrea
             gateway.config_file.write_text(text.replace("UPSTREAM", up.url))
             for _ in range(100):
                 gateway.signal(signal.SIGHUP)
-                await asyncio.sleep(0.01)
+                await pause_for(0.01)
             return [outcome(await task, client).how for client, task in zip(Protocol, running, strict=True)]
 
         assert asyncio.run(main()) == ["complete"] * 3
@@ -141,20 +143,23 @@ def test_running_streams_keep_what_they_have(tmp_path: Path, up: ScriptedUpstrea
         assert {line["status"] for line in gateway.lines if line["level"] != "info"} <= {404}
 
 
+def reloaded(gateway: Started, count: int) -> bool:
+    """Return whether the gateway has read its configuration so often again."""
+    return gateway.log.count('"reloaded"') == count
+
+
 def test_connections_of_the_old_configuration_are_closed(tmp_path: Path, up: ScriptedUpstream) -> None:
     """Ten reloads leave no ten pools of idle connections, though somebody is always being answered."""
     with started(tmp_path, SLOW, up.url) as gateway:
 
         async def main() -> None:
             stream = asyncio.create_task(exchange(gateway.url, request(Protocol.CHAT, "chat/slow-40-100", stream=True)))
-            for _ in range(10):
+            for count in range(1, 11):
                 await exchange(gateway.url, request(Protocol.CHAT, "messages/text", stream=False))
                 gateway.signal(signal.SIGHUP)
-                await asyncio.sleep(0.1)
+                await eventually_async(partial(reloaded, gateway, count))
             idle = [asked for asked in up.requests if asked.complete][-9:-1]
-            async with asyncio.timeout(3):
-                while any(asked.closed is None for asked in idle):
-                    await asyncio.sleep(0.02)
+            await eventually_async(lambda: all(asked.closed is not None for asked in idle))
             assert not stream.done()
             stream.cancel()
 

@@ -17,7 +17,22 @@ from trilogue.protocols.stream.reply import Reply
         ({"input_tokens": 10, "output_tokens": 4, "total_tokens": 14}, Usage(fresh=10, output=4)),
         ({"prompt_tokens": None, "completion_tokens": 4, "total_tokens": 14}, Usage(fresh=10, output=4)),
         ({"prompt_tokens": 10, "total_tokens": 14}, Usage(fresh=10, output=4)),
-        ({"completion_tokens": 4}, Usage(fresh=0, output=4)),
+        ({"completion_tokens": 4}, Usage(fresh=0, output=4, estimated=True)),
+        # What is no count says nothing, and is never taken for 0.
+        (
+            {"prompt_tokens": 10, "completion_tokens": 4.5},
+            Usage(fresh=10, estimated=True, extras={"completion_tokens": 4.5}),
+        ),
+        (
+            {"prompt_tokens": "10", "completion_tokens": 4},
+            Usage(output=4, estimated=True, extras={"prompt_tokens": "10"}),
+        ),
+        (
+            {"prompt_tokens": 10, "completion_tokens": -4},
+            Usage(fresh=10, estimated=True, extras={"completion_tokens": -4}),
+        ),
+        ({"prompt_tokens": 1e30, "completion_tokens": True}, None),
+        ({"prompt_tokens": 10**30, "completion_tokens": [], "total_tokens": 7}, None),
         (
             {
                 "prompt_tokens": 10,
@@ -50,7 +65,7 @@ from trilogue.protocols.stream.reply import Reply
         (
             # Databricks, before the end; a figure that nobody knows
             {"prompt_tokens": 3, "completion_tokens": None, "prompt_tokens_details": None, "cost": 0.5},
-            Usage(fresh=3, extras={"cost": 0.5}),
+            Usage(fresh=3, estimated=True, extras={"cost": 0.5}),
         ),
         ({}, None),
         (None, None),
@@ -103,7 +118,7 @@ def test_unknown_reason_keeps_its_name() -> None:
         (StopReason.LENGTH, True, "length", []),
         (StopReason.REFUSAL, False, "content_filter", []),
         (StopReason.STOP_SEQUENCE, False, "stop", ["stop.which"]),
-        (StopReason.PAUSE, False, "stop", ["stop.pause_turn"]),
+        (StopReason.PAUSE, False, "length", ["stop.pause_turn"]),
         (StopReason.CONTEXT_WINDOW, False, "length", ["stop.detail"]),
         (StopReason.COMPACTION, False, "stop", ["stop.detail"]),
     ],

@@ -185,3 +185,12 @@ def test_stop_reasons_of_other_protocols(stop: Stop, called: bool, refused: bool
     wire = encode_stop(stop, called=called, refused=refused, reply=Reply(ledger=ledger))
     assert wire["stop_reason"] == name
     assert [loss.code for loss in ledger.losses] == losses
+
+
+@pytest.mark.parametrize("count", [1.5, "7", -1, 1e30, 10**30, True, [7]])
+@pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "cache_read_input_tokens"])
+def test_what_is_no_count_is_an_estimate(name: str, count: object) -> None:
+    """It never counts as 0 tokens that are known."""
+    usage, _ = decode_usage({"input_tokens": 3, "output_tokens": 3, name: count})
+    assert usage is not None
+    assert usage.estimated

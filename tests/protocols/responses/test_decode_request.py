@@ -295,7 +295,7 @@ def test_controls() -> None:
         ({"input": [{"content": "x"}]}, "input[0].type"),
         ({"input": [{"role": "user", "content": 3}]}, "input[0].content"),
         ({"temperature": "hot"}, "temperature"),
-        ({"reasoning": {"effort": "heroic"}}, "reasoning.effort"),
+        ({"reasoning": {"effort": 3}}, "reasoning.effort"),
         ({"tool_choice": "maybe"}, "tool_choice"),
         ({"tools": [{"type": "function"}]}, "tools[0].name"),
     ],

@@ -1,5 +1,7 @@
 """Usage figures, both ways."""
 
+import pytest
+
 from trilogue.model import Ledger, Usage
 from trilogue.protocols.responses.usage import decode_usage, encode_usage
 
@@ -71,3 +73,12 @@ def test_no_usage_stays_none() -> None:
     """Zeros would be a lie."""
     assert decode_usage(None) is None
     assert encode_usage(None, False, Ledger()) is None
+
+
+@pytest.mark.parametrize("count", [1.5, "7", -1, 1e30, 10**30, True, None, [7]])
+def test_what_is_no_count_is_an_estimate(count: object) -> None:
+    """It never counts as 0 tokens that are known."""
+    for given in ({"input_tokens": count, "output_tokens": 3}, {"input_tokens": 3, "output_tokens": count}):
+        usage = decode_usage(given)
+        assert usage is not None
+        assert usage.estimated

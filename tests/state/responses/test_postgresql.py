@@ -81,6 +81,7 @@ def test_a_connection_lost_in_the_middle_of_a_transaction_writes_nothing(server:
     store.close()
 
 
+@pytest.mark.slow
 def test_requests_wait_while_the_server_is_away(server: Server) -> None:
     """A server that is restarted costs its clients some seconds and no error."""
 
@@ -104,6 +105,7 @@ def test_requests_wait_while_the_server_is_away(server: Server) -> None:
     assert took >= 1.5
 
 
+@pytest.mark.slow
 def test_a_service_gives_up_after_a_while(server: Server) -> None:
     async def run() -> None:
         store = ResponseStore(PostgresqlDatabase(server.new_database()), [KEY])

@@ -101,7 +101,7 @@ async def _revoke(call: AdminCall) -> Reply:
 
 
 async def _optional_body(call: AdminCall) -> dict[str, Json]:
-    return await call.body() if call.request.headers.get("content-length", "0") != "0" else {}
+    return await call.body() if call.request.declared_length != 0 else {}
 
 
 def _expires(value: Json) -> float | None:

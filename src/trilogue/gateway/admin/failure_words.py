@@ -6,7 +6,7 @@ The names are those of `pool.health.classify`, its actions and scopes.
 from __future__ import annotations
 
 from trilogue.pool import Attempt
-from trilogue.pool.decision import ADJUSTED, STRIPPED
+from trilogue.pool.decision import ADJUSTED, PROBE, STRIPPED
 
 MEANINGS: dict[str, str] = {
     "request_too_costly": "the request costs more than the account may spend on one",
@@ -29,6 +29,7 @@ MEANINGS: dict[str, str] = {
     "network": "the upstream could not be reached",
     "broken_answer": "the response was cut off or is not valid",
     "not_found": "the upstream has no such path (see base_url), or not what the request refers to",
+    "forbidden": "the upstream does not allow the request, or the key may not do this",
     "client_error": "the upstream refuses the request itself",
     "parameter_refused": "the model does not accept a parameter of the request",
 }
@@ -55,6 +56,7 @@ _HOW = {
     "only": "the account that stores what the request refers to",
     "strategy": "the next account",
     "last_resort": "no other account was left",
+    PROBE: "a test of an account that was refused before",
     STRIPPED: "the same account again, without earlier reasoning",
     ADJUSTED: "the same account again, without the parameter",
 }

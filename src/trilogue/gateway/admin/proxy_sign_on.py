@@ -31,11 +31,13 @@ def proxy_user(request: HttpRequest, peer: str, proxy: ProxySignOn) -> ProxyUser
 
     Raises AdminError if the headers cannot be trusted.
     """
-    given = request.headers.get(proxy.user_header, "")
-    if not given.strip() or not _is_from(peer, proxy.addresses) or not _knows_secret(request, proxy):
+    if not _is_from(peer, proxy.addresses):
         return None
     if request.head.repeated & {proxy.user_header, proxy.groups_header, SECRET_HEADER}:
         raise AdminError(401, "the proxy must replace the headers of clients, not add its own", "bad_sign_on")
+    given = request.headers.get(proxy.user_header, "")
+    if not given.strip() or not _knows_secret(request, proxy):
+        return None
     name = _text(given)
     if len(name) > MOST_CHARACTERS or not name.isprintable():
         raise AdminError(401, "this is not the name of a user", "bad_sign_on")

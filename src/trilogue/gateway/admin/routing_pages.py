@@ -45,10 +45,9 @@ async def _resolved(call: AdminCall) -> Reply:
 
 
 def asked_protocol(name: object) -> Protocol | None:
-    """Return a protocol by its short or long name; None if none is given."""
+    """Return a protocol by any of its names; None if none is given."""
     if name is None or name == "":
         return None
-    for protocol in Protocol:
-        if name in (protocol.short, protocol.value):
-            return protocol
+    if isinstance(name, str) and name in Protocol.names():
+        return Protocol.parse(name)
     raise AdminError(400, f"protocol must be one of {', '.join(one.short for one in Protocol)}", "bad_protocol")

@@ -48,13 +48,13 @@ class _UsagePart:
             raise AdminError(503, f"usage cannot be read: {error}", "store_unavailable") from None
         if form == "csv":
             return Page("text/csv; charset=utf-8", usage_csv(lines, query.by).encode())
-        return Page("application/json", usage_json(lines, query.by, _budgets(call.services)))
+        return Page("application/json", usage_json(lines, query.by, await _budgets(call.services)))
 
 
-def _budgets(services: Services) -> list[Json]:
+async def _budgets(services: Services) -> list[Json]:
     """Return what is left of all budgets; nothing if that cannot be read."""
     subjects = subjects_with_budget(services.config, services.configured, services.managed_keys.keys, time.time())
     try:
-        return services.limiter.budgets_left(subjects) if subjects else []
+        return await services.limiter.budgets_left(subjects) if subjects else []
     except (StoreError, OSError, ValueError, LimitsFull):
         return []

@@ -61,6 +61,8 @@ def owner(path: str) -> Protocol | None:
 _MODELS = "/models"
 _USAGE = "/usage"
 _BASE = "/v1"
+_ROOTS = ("/", "/api/hello")
+"""what clients ask for, without a key, to see whether a server is there: the second one is Claude Code's"""
 _SERVED = [one.endpoint.path for one in CODECS.values() if one.endpoint.path]
 
 
@@ -174,6 +176,8 @@ class Gateway:
                 raise
         finally:
             del running[context]
+            if context.turn is not None:
+                context.turn.release()
             record.status = responder.status or CLIENT_CLOSED
             record.ended_at = time.monotonic()
             if record.losses and not record.loss_codes:
@@ -219,7 +223,7 @@ class Gateway:
         elif path == "/ready" and request.method in ("GET", "HEAD"):
             ready = not self.running.leaving
             _json(responder, 200 if ready else 503, b'{"ready":true}' if ready else b'{"ready":false}')
-        elif path == "/" and request.method in ("GET", "HEAD"):
+        elif path in _ROOTS and request.method in ("GET", "HEAD"):
             _json(responder, 200, b'{"name":"trilogue"}' if request.method == "GET" else b"")
         else:
             return False

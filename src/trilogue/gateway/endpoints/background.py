@@ -26,10 +26,11 @@ from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.cancellation import Cancellation
 from trilogue.gateway.request.context import RequestContext, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.setup.response_store import GatewayStore
 from trilogue.gateway.stored.fields import without_background
 from trilogue.gateway.stored.jobs import CANCELLED, FAILED, BackgroundJob, died_event
-from trilogue.gateway.stored.turn import StoredTurn, begin_turn
+from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import parse_request
 from trilogue.model import Json, ResponseStart
 from trilogue.protocols.content.ids import digest
@@ -62,11 +63,7 @@ async def handle(context: RequestContext) -> None:
     if turn is None or not turn.fields.background:
         await generate.run(context, call)
         return
-    try:
-        targets = await targets_of(context, call.model)
-    except BaseException:
-        await turn.release()
-        raise
+    targets = await targets_of(context, call.model)
     passes = turn.lease is None and all(_has_background(context, target) for target in targets)
     # What an upstream keeps for the client would not be judged.
     if passes and not (context.entry.judged and chosen_policies(context, call.model, targets).policies):
@@ -77,14 +74,14 @@ async def handle(context: RequestContext) -> None:
     await _start(context, call, turn, targets)
 
 
-async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> StoredTurn:
+async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> StoredTurn | None:
     """Return the turn again once the response that it continues is complete. Raises BadRequest if it is not."""
     previous = turn.previous
     if previous is not None and previous.origin is not None:
         with watching(context):
             current = await refreshed(context, turn.store, previous)
-            if current.status in ENDED:
-                return await begin_turn(turn.store, turn.owner, call.body, turn.fields, turn.connection)
+        if current.status in ENDED:
+            return await stored_turn(context, call.body, turn.fields)
     text = f"Previous response with id '{previous.id if previous else ''}' is still in progress."
     raise BadRequest(text, path="previous_response_id", code="previous_response_in_progress")
 
@@ -111,7 +108,6 @@ class _Run(Struct, eq=False):
 async def _start(context: RequestContext, call: Call, turn: StoredTurn, targets: Sequence[Upstream]) -> None:
     """Start a job, and respond with it: queued, or as a stream."""
     if turn.store.jobs.count >= MOST_JOBS:
-        await turn.release()
         context.refuse(_TOO_MANY)
         return
     opening = await in_thread(_opening, call, turn) if len(call.body) > LARGE_BYTES else _opening(call, turn)
@@ -121,6 +117,7 @@ async def _start(context: RequestContext, call: Call, turn: StoredTurn, targets:
     turn.body = without_background(call.body)
     run = _Run(job, replace(call, body=turn.body, stream=True), targets, context)
     turn.store.jobs.spawn(_run(run, started))
+    context.turn = None  # its conversation is the job's now
     with watching(context):
         await started
     if call.stream:
@@ -148,12 +145,19 @@ def _opening(call: Call, turn: StoredTurn) -> dict[str, Json]:
 
 
 async def _run(run: _Run, started: asyncio.Future[None]) -> None:
+    """Run a job, and give its conversation back."""
+    try:
+        await _run_job(run, started)
+    finally:
+        run.job.turn.release()
+
+
+async def _run_job(run: _Run, started: asyncio.Future[None]) -> None:
     """Store the job, run its request, and store its end."""
     job = run.job
     try:
         await job.start()
     except BaseException as error:  # the boundary of a task: the client's request raises it
-        await job.turn.release()
         if not started.done():
             started.set_exception(error)
         if not isinstance(error, StoreError):

@@ -34,7 +34,7 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
-from trilogue.translate.requests import translate_request
+from trilogue.translate.requests import fit_own, translate_request
 from trilogue.upstream import Transport, UpstreamRequest, UpstreamResponse
 
 _NO_SUCH_ENDPOINT = frozenset({404, 405, 501})
@@ -155,7 +155,26 @@ def _for_upstream(
         return _translated(context, body, provider, asked)
     profile = provider.profile(model, protocol)
     own, losses = own_body(body, protocol, context.strict, context.entry.sealer, profile)
-    return own if model == named else with_model(own, named, model), losses
+    if model != named:
+        own = with_model(own, named, model)
+    fit = provider.own_profile(model, protocol)
+    if fit is None:
+        return own, losses
+    fitted, changed = _fitted(context, own, Target(protocol=protocol, model=model, profile=fit, provider=provider.name))
+    return fitted, losses + changed
+
+
+def _fitted(context: RequestContext, body: bytes, target: Target) -> tuple[bytes, list[Loss]]:
+    """Return a body of the upstream's own protocol as the model accepts it; the same bytes if nothing has to change."""
+    ledger, given = Ledger(), parse_request(body)
+    counting = CODECS[target.protocol].endpoint.counting
+    added = counting.added if counting is not None else {}
+    wire = {**added, **given}
+    fitted = fit_own(wire, target, ledger)
+    ledger.refuse_if_any(context.strict)
+    if fitted is wire:
+        return body, []
+    return dump({name: value for name, value in fitted.items() if name in given or name not in added}), ledger.losses
 
 
 async def _exchange(transport: Transport, request: UpstreamRequest, seconds: float) -> tuple[UpstreamResponse, bytes]:

@@ -67,7 +67,7 @@ async def handle(context: RequestContext) -> None:
 
 
 async def read_call(context: RequestContext) -> Call:
-    """Read a request, and look up what it refers to. `run` releases that."""
+    """Read a request, and look up what it refers to."""
     services = context.entry.services
     body = await context.request.body(services.limits.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
@@ -84,11 +84,8 @@ async def read_call(context: RequestContext) -> Call:
 
 
 async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] = ()) -> None:
-    """Respond to a request that was read, and release its turn, unless that belongs to a job.
-
-    `targets`: where it may go, if that is known.
-    """
-    services, turn = context.entry.services, call.turn
+    """Respond to a request that was read. `targets`: where it may go, if that is known."""
+    services = context.entry.services
     try:
         targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
         if services.keys.is_shared:
@@ -114,8 +111,6 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
     finally:
         if call.policies is not None:
             call.policies.close()
-        if turn is not None and turn.lease is not None and not turn.in_job:
-            await turn.release()
 
 
 async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | None:

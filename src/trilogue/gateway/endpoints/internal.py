@@ -98,8 +98,6 @@ async def ask_model(origin: RequestContext, question: JudgeQuestion, request_id:
         record.status, record.ended_at = responder.status or CLIENT_CLOSED, time.monotonic()
         if record.losses and not record.loss_codes:
             record.declare(record.losses)
-        if origin.entry.key is not None:
-            origin.entry.services.limiter.charge(origin.entry.key, record)
         if observers.request_settled is not None and not record.settled:
             observers.request_settled(record)
         if observers.request_ended is not None:
@@ -132,9 +130,11 @@ def _body(question: JudgeQuestion) -> bytes:
     return dump(CODECS[DEFAULT].encode_request(request, target, Ledger()))
 
 
-def _unlimited(key: ClientKey) -> ClientKey:
-    """Return a key without limits that has the same name and policies."""
-    return ClientKey(key.name, owner=key.owner, id=key.id, options=KeyOptions(policies=key.options.policies))
+def _unrestricted(key: ClientKey) -> ClientKey:
+    """Return a key that may use every model, and counts as this one."""
+    given = key.options
+    options = KeyOptions(policies=given.policies, owner=given.owner, limits=given.limits, budget=given.budget)
+    return replace(key, mode=None, options=options, restricted=options.restricts)
 
 
 def _context(origin: RequestContext, responder: Responder, request_id: str) -> RequestContext:
@@ -159,7 +159,7 @@ def _context(origin: RequestContext, responder: Responder, request_id: str) -> R
         head=None,
         continues=False,
         # What the key may use and how often is about what its clients ask for, and they have not asked for this.
-        key=None if entry.key is None else _unlimited(entry.key),
+        key=None if entry.key is None else _unrestricted(entry.key),
         mode="declare",
         loss_comment=False,
         common=b"",

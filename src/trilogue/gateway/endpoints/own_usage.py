@@ -34,7 +34,7 @@ async def handle(context: RequestContext) -> None:
     if any(name not in COLUMNS for name in by):
         raise BadRequest(f"`by` must be some of {', '.join(COLUMNS)}, separated by commas", code="bad_query")
     try:
-        limits, budgets = context.entry.services.limiter.standing(key)
+        limits, budgets = await context.entry.services.limiter.standing(key)
         used = await _usage(context, key, {**asked, "by": ",".join(by)})
     except (StoreError, OSError, ValueError):
         context.refuse(own_failure(503, "usage cannot be read now", "store_unavailable"))

@@ -106,14 +106,11 @@ async def prepare(context: RequestContext) -> None:
     if turn is None:
         text = "only an upstream knows what the request refers to: it cannot be prepared without asking one"
         raise BadRequest(text, path="generate")
-    try:
-        # A model that does not exist is an error now, and not only when it is asked.
-        if not services.resolved((call.model, call.client)):
-            await targets_of(context, call.model)
-        with watching(context):
-            out = await _prepared(ClientResponse(call, context.responder, context.record, services.observers), turn)
-    finally:
-        await turn.release()
+    # A model that does not exist is an error now, and not only when it is asked.
+    if not services.resolved((call.model, call.client)):
+        await targets_of(context, call.model)
+    with watching(context):
+        out = await _prepared(ClientResponse(call, context.responder, context.record, services.observers), turn)
     context.responder.start(200, SSE_HEADERS)
     context.responder.end(out)
 

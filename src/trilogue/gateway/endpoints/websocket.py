@@ -79,7 +79,7 @@ class SocketRequests:
         self._socket = socket
         self._entry = entry
         self._max_bytes = max_bytes
-        self._opened = Head("POST", head.path, head.query, _request_headers(head.headers))
+        self._opened = head.changed(method="POST", headers=_request_headers(head.headers))
         self._heads: dict[Handler, Head] = {}
         self._responses = ConnectionResponses(max_bytes)
         self._waiting: deque[tuple[bytes, Handler]] = deque()
@@ -165,8 +165,7 @@ class SocketRequests:
         """Return the head of a message's request, admitted with the current configuration and its current keys."""
         head, services = self._heads.get(handler), self._app.services
         if head is None or not isinstance(head.note, Admission) or not _is_current(head.note, services):
-            opened = self._opened
-            head = self._heads[handler] = Head(opened.method, opened.path, opened.query, opened.headers)
+            head = self._heads[handler] = self._opened.changed()
             route = HttpRoute(handler, self._entry.client, self._entry.path)
             head.note = replace(admit(HttpRequest(head, b""), services, route), connection=self._responses)
         return head

@@ -23,6 +23,7 @@ MOST_BYTES = 1024 * 1024
 """Bytes that may wait for room."""
 _PIPE_BYTES = 64 * 1024
 _PAGE = 4096
+_LINE_END = ord("\n")
 
 log = structlog.get_logger("trilogue.log")
 
@@ -39,10 +40,16 @@ def dropped_lines() -> int:
 
 
 class LogOutput:
-    """Writes pieces of whole lines, in order."""
+    """Writes pieces of whole lines, in order.
+
+    It bypasses the buffer of the file. A buffer keeps what could not be written, and tries again with the next line
+    and when the process exits, which then ends with an error.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+        self._file: BinaryIO = getattr(file, "raw", file)
+        self._cut = False
+        """whether the file ends with a part of a line: the disk became full in the middle of it"""
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._dropped = 0
@@ -83,11 +90,15 @@ class LogOutput:
             self.drain()
 
     def _write(self, data: bytes) -> None:
+        rest = memoryview(b"\n" + data if self._cut else data)
         try:
-            self._file.write(data)
-            self._file.flush()
+            while rest and (written := self._file.write(rest)):
+                self._cut = rest[written - 1] != _LINE_END
+                rest = rest[written:]
         except (OSError, ValueError):
-            _Dropped.lines += data.count(b"\n")
+            pass
+        if rest:
+            _Dropped.lines += bytes(rest).count(b"\n")
 
     def _room(self) -> float:
         """Return how many bytes can be written without blocking. In a pipe, some room is left for other workers."""

@@ -51,6 +51,11 @@ class RequestRecord(Struct, kw_only=True, eq=False, gc=False):
     content_at: float | None = None
     """when the client got the first content of a stream"""
     usage: Usage | None = None
+    uncertain: int = 0
+    """attempts that may have cost something although nobody has said what; the one that `usage` is about is among them
+    until it is settled"""
+    most_cost: int = 0
+    """what an attempt was reserved for budgets, in billionths of a dollar"""
     losses: list[Loss] = []
     """with the paths of what was lost; those of the request while it is running, then set by `declare`"""
     loss_codes: tuple[str, ...] = ()
@@ -74,6 +79,17 @@ class RequestRecord(Struct, kw_only=True, eq=False, gc=False):
     """observers were told what is known of the outcome; always False if none wants to know"""
     status: int = 0
     ended_at: float = 0.0
+
+    @property
+    def metered(self) -> Usage | None:
+        """The usage, if the upstream has told all of it and it can be true."""
+        usage = self.usage
+        return None if usage is None or usage.estimated or not usage.is_plausible else usage
+
+    @property
+    def unmetered(self) -> int:
+        """How many attempts may have cost something although nobody has said what."""
+        return self.uncertain if self.metered is None else max(0, self.uncertain - 1)
 
     def declare(self, losses: list[Loss]) -> None:
         """Record all losses of request and response."""

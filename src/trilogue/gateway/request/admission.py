@@ -33,6 +33,11 @@ UNKNOWN_KEY = "Incorrect API key provided: it is not known here"
 NO_KEY = "Incorrect API key provided: there is none; send a client key as Authorization: Bearer KEY or x-api-key: KEY"
 """Both begin like OpenAI's own message: some clients recognise a wrong key only by these words."""
 
+UNREADABLE_KEYS = (
+    "client keys cannot be checked now, because the gateway cannot read them. The request is not at fault: its "
+    "operator finds the reason in the log"
+)
+
 NO_WEBSOCKET = (426, "WebSocket is not offered here: use POST", "upgrade_required")
 """Codex tries a WebSocket before its first request and needs this at once where there is none."""
 
@@ -162,6 +167,8 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
 def _with_key(headers: dict[str, str], services: Services) -> Checked:
     presented = presented_keys(headers)
     key = services.keys.find(presented)
+    if key is None and services.managed_keys.fault and (any(presented) or not services.configured):
+        return None, own_failure(503, UNREADABLE_KEYS, "keys_unavailable")
     return key, None if key else own_failure(401, UNKNOWN_KEY if any(presented) else NO_KEY, "invalid_api_key")
 
 

@@ -16,6 +16,8 @@ from trilogue.gateway.request.call import ReadBody, read_asked
 from trilogue.gateway.request.cancellation import Cancellation, CancelReason
 from trilogue.gateway.request.failures import error_reply, raw_headers
 from trilogue.gateway.request.large_bodies import in_thread
+from trilogue.gateway.setup.limiter import Reservation
+from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import dump
 from trilogue.model import Failure, Json, Severity
 from trilogue.routing import NoRoute, Upstream
@@ -39,8 +41,12 @@ class RequestContext(Struct, kw_only=True, eq=False):
     """all running requests of the process: a shutdown waits for them"""
     byte_observers: ByteObservers | None = None
     """those that want the bytes of this request"""
+    reservation: Reservation | None = None
+    """what was counted for it; None if nobody counts it"""
     in_band: Callable[[UpstreamError], None] | None = None
     """ends a stream that has begun with an error"""
+    turn: StoredTurn | None = None
+    """what is looked up in a store for the request: the boundary of the request gives its conversation back"""
 
     def observe_bytes(self, observers: ByteObservers) -> None:
         """Show the bytes of this request to observers."""

@@ -46,14 +46,15 @@ MAX_RETRY_AFTER = 60
 """Seconds. SDKs sleep as long as the header says: one of them slept a hundred thousand seconds."""
 
 _OPERATOR = {
-    FailureKind.AUTHENTICATION: ("the upstream rejected the gateway's API key", CREDENTIAL),
-    FailureKind.BILLING: ("the upstream account has run out of credit", QUOTA),
-    FailureKind.QUOTA: ("the upstream account has run out of quota", QUOTA),
+    FailureKind.AUTHENTICATION: ("{provider} refused the key of {account}", CREDENTIAL),
+    FailureKind.BILLING: ("{provider}/{account} has no credit left", QUOTA),
+    FailureKind.QUOTA: ("{provider}/{account} has used up its quota", QUOTA),
 }
 """Failures that only the operator of the gateway can fix, as the client sees them."""
 
 _NEXT_STEPS = {
     "upstream_connect": "check that it runs, and its base_url",
+    "upstream_unreachable": "check that it runs, its base_url, and the network",
     "upstream_tls": "check its certificate, and whether its base_url is http or https",
     "upstream_timeout": "try again, or raise its timeouts",
     "upstream_truncated": "try again; `trilogue lint --url` checks an upstream",
@@ -68,6 +69,8 @@ _ABOUT_REQUEST = frozenset(
 )
 """Failures that another provider would report as well: the upstream's words are passed on unchanged."""
 
+_MOST_SAID = 300
+"""Characters of an upstream's words about the account."""
 _SPENT = frozenset({FailureKind.QUOTA, FailureKind.BILLING})
 _RETRYABLE = frozenset({408, 409, 429, 500, 502, 503, 504, OVERLOADED})
 
@@ -116,7 +119,7 @@ def for_client(failure: Failure, record: RequestRecord) -> Failure:
     if record.own_key and failure.kind in _OPERATOR:
         words = f"{failure.message} (provider {provider}, which was asked with the key that the client sent)"
         return replace(failure, message=words)
-    failure = _without_operators_words(failure)
+    failure = _without_operators_words(failure, record)
     if not provider or provider in failure.message or failure.kind in _ABOUT_REQUEST or failure.code == LOOP:
         return failure
     is_theirs = failure.native is not None
@@ -127,15 +130,17 @@ def for_client(failure: Failure, record: RequestRecord) -> Failure:
     return replace(failure, message=f"{failure.message} (provider {provider}{f': {step}' if step else ''})")
 
 
-def _without_operators_words(failure: Failure) -> Failure:
+def _without_operators_words(failure: Failure, record: RequestRecord) -> Failure:
     if failure.status == LOOP_STATUS and LOOP_TEXT.search(failure.message):
         # The gateways of a circle may speak any protocol to each other. Each must see the loop, so that none retries.
         return Failure(kind=FailureKind.SERVER, message=failure.message, code=LOOP, status=LOOP_STATUS)
     if failure.kind not in _OPERATOR:
         return failure
     # Not UNAVAILABLE: Messages clients read that as an overload and retry for minutes, whatever x-should-retry says.
-    message, code = _OPERATOR[failure.kind]
-    return Failure(kind=FailureKind.SERVER, message=message, code=code, status=503)
+    words, code = _OPERATOR[failure.kind]
+    who = words.format(provider=record.provider or "the upstream", account=record.account or "its account")
+    said = " ".join(f"{failure.status or ''} {failure.message}".split())[:_MOST_SAID]
+    return Failure(kind=FailureKind.SERVER, message=f"{who}: {said} (see `trilogue accounts`)", code=code, status=503)
 
 
 def _dated_headers(response: UpstreamResponse) -> dict[str, str]:

@@ -9,19 +9,22 @@ from datetime import UTC, datetime
 from trilogue.errors import NotAllowed
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.context import RequestContext
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.named import may_name_others, models_of
 from trilogue.gateway.request.other import OtherCall, named_models
 from trilogue.gateway.setup.access import ClientKey
 from trilogue.gateway.setup.limiter import Asked, Reservation
 from trilogue.gateway.setup.services import Services
-from trilogue.jsontext.text import parse_request
 from trilogue.limits import Estimate, Remaining
-from trilogue.model import Usage
-from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
+from trilogue.limits.most import Facts, Model, likely_tokens, most, read_facts
+from trilogue.model import Protocol
 from trilogue.protocols.endpoint import LimitHeaders
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.serving import header_lines
+
+_ENDINGS = ("/cancel", "/pause")
+"""the ends of paths at which nothing is made"""
 
 
 async def count_request(
@@ -32,13 +35,11 @@ async def count_request(
     Raises NotAllowed and LimitReached. What is left goes into the headers of the response.
     """
     services, key = context.entry.services, context.entry.key or ClientKey("")
-    asked = Asked(call.model, services.route_of(call.model, call.client))
+    asked = Asked(call.model, services.route_of(call.model, call.client), bool(context.record.parent))
     allowed = services.limiter.check(key, asked, targets)
     others = check_fallbacks(context, key, call.body, allowed) if key.restricted else []
-    estimate = _estimate(call, services, allowed)
-    if others:
-        estimate = _with_fallbacks(estimate, others, allowed, services)
-    reservation = await services.limiter.begin(key, asked, estimate)
+    reservation = await services.limiter.begin(key, asked, await _estimate(context, call, allowed, others))
+    _note(context, reservation)
     call.own_limits = _show(context, reservation)
     return allowed, reservation
 
@@ -55,16 +56,16 @@ async def count_other(
     runs = context.request.method == "POST"
     if runs:
         _check_models(context, key, named_models(context, call), targets)
-        if not route.endpoint.bounded and services.limiter.needs_bound(key):
+        if route.endpoint.paid == "unbounded" and route.endpoint.usage is None and services.limiter.limits_tokens(key):
             raise NotAllowed(
-                f"the client key {key.name} has a budget or a limit on tokens, and what this request takes at most is "
-                "unknown",
+                f"the client key {key.name} has a limit on tokens, and what this request takes at most is unknown",
                 code="not_bounded",
             )
     model = call.model if route.endpoint.models else ""
     asked = Asked(model, services.route_of(model, context.entry.client) if model else "")
     allowed = services.limiter.check_providers(key, model or context.entry.path, targets)
-    reservation = await services.limiter.begin(key, asked, _other_estimate(context, call, allowed))
+    reservation = await services.limiter.begin(key, asked, await _other_estimate(context, call, allowed))
+    _note(context, reservation)
     _show(context, reservation)
     return allowed, reservation
 
@@ -140,45 +141,78 @@ def _show(context: RequestContext, reservation: Reservation | None) -> bool:
     return True
 
 
-def _with_fallbacks(
-    estimate: Estimate, names: Sequence[str], targets: Sequence[Upstream], services: Services
-) -> Estimate:
-    """Return the most that a request takes if the upstream may use other models: the price of the dearest one."""
-    tokens = Usage(output=estimate.tokens)
-    costs = [estimate.cost, *(services.cost(target.provider, name, tokens) for target in targets for name in names)]
-    known = [cost for cost in costs if cost is not None]
-    return Estimate(estimate.tokens, max(known) if len(known) == len(costs) else None)
+def _note(context: RequestContext, reservation: Reservation | None) -> None:
+    context.reservation = reservation
+    if reservation is not None:
+        context.record.most_cost = reservation.estimate.cost or 0
 
 
-def _other_estimate(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> Estimate:
-    """Return what a request takes at most. Looking at something costs nothing; what making it costs may be unknown."""
-    tokens = len(call.body) // BYTES_PER_TOKEN if call.route.endpoint.usage is not None else 0
-    if context.request.method != "POST":
+async def _other_estimate(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> Estimate:
+    """Return the most that a request takes. Looking at something costs nothing; what making it costs may be unknown."""
+    paid = call.route.endpoint.paid
+    if context.request.method != "POST" or paid == "nothing" or context.entry.path.endswith(_ENDINGS):
         return Estimate(0, 0)
-    usage, services = Usage(fresh=tokens), context.entry.services
-    costs = [services.cost(target.provider, target.model, usage) for target in targets]
-    known = [cost for cost in costs if cost is not None]
-    return Estimate(tokens, max(known) if len(known) == len(costs) else None)
+    if not call.body:
+        return _worst(context, targets, None)
+    facts = await _facts(call.body, call.body, 0)
+    if paid == "input":
+        # A model that ranks documents reads the question with each of them.
+        facts = facts._replace(size=facts.size * max(1, facts.documents), output=0)
+    return _worst(context, targets, facts if paid != "unbounded" else None)
 
 
-def _estimate(call: Call, services: Services, targets: Sequence[Upstream]) -> Estimate:
-    """Return what a request will take at most: its input by its size, its output by what it asks for."""
-    tokens = len(call.whole) // BYTES_PER_TOKEN
-    asked = [value for value in _output_limits(call) if isinstance(value, int) and not isinstance(value, bool)]
-    costs: list[int | None] = []
-    most = 0
-    for target in targets:
-        profile = services.config.providers[target.provider].profile_for(target.model)
-        output = min(max(asked, default=profile.max_output), profile.output_limit or profile.max_output * 8)
-        most = max(most, output)
-        costs.append(services.cost(target.provider, target.model, Usage(fresh=tokens, output=output)))
-    known = [cost for cost in costs if cost is not None]
-    return Estimate(tokens + most, max(known) if len(known) == len(costs) else None)
+async def _estimate(
+    context: RequestContext, call: Call, targets: Sequence[Upstream], others: Sequence[str]
+) -> Estimate:
+    """Return the most that a request takes: its input by its size, its output by what it asks for.
+
+    `others`: models that the upstream may use instead.
+    """
+    targets = [*targets, *(Upstream(target.provider, name) for target in targets for name in others)]
+    more = 0 if call.memory is None else sum(map(len, [kept.encode() for kept in call.memory.found.values()]))
+    return _worst(context, targets, await _facts(call.body, call.whole, more), call.client)
 
 
-def _output_limits(call: Call) -> list[object]:
-    body = parse_request(call.body)
-    return [body.get(name) for name in CODECS[call.client].endpoint.output_fields]
+async def _facts(body: bytes, whole: bytes, more: int) -> Facts:
+    if len(whole) > LARGE_BYTES:
+        return await in_thread(read_facts, body, whole, more)
+    return read_facts(body, whole, more)
+
+
+def _worst(
+    context: RequestContext, targets: Sequence[Upstream], facts: Facts | None, client: Protocol | None = None
+) -> Estimate:
+    """Return the most that a request takes at any of its targets. `facts`: None if nobody can tell."""
+    services = context.entry.services
+    found = [_at(services, target, facts or Facts(0, output=0), client) for target in targets]
+    costs = [one.cost for one in found if one.cost is not None]
+    return Estimate(
+        max([one.tokens for one in found], default=0),
+        max(costs) if len(costs) == len(found) else None,
+        facts is not None and all([one.bounded for one in found]),
+    )
+
+
+def _at(services: Services, target: Upstream, facts: Facts, client: Protocol | None) -> Estimate:
+    provider = services.config.providers[target.provider]
+    profile = provider.profile_for(target.model)
+    protocols = services.providers[target.provider].protocols
+    translated = client is not None and client not in protocols
+    pauses = any([CODECS[one].pauses is not None for one in protocols])
+    model = Model(
+        profile.context_window,
+        profile.output_limit,
+        hosts=not translated
+        or pauses
+        or profile.web_search
+        or any([CODECS[one].endpoint.continues for one in protocols]),
+        pauses=pauses,
+        usual_output=profile.max_output,
+        parts=services.config.server.max_continuations + 1 if translated and pauses else 1,
+    )
+    bound = most(facts, model)
+    cost = services.most_cost(target.provider, target.model, bound)
+    return Estimate(likely_tokens(facts, model), cost, bound.bounded)
 
 
 def _shown(remaining: Sequence[Remaining], names: LimitHeaders, now: float) -> list[tuple[bytes, bytes]]:

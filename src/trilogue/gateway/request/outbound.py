@@ -224,6 +224,9 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     elif not keeps_state:
         refuse_state(body, call.client)
     codec, source = CODECS[call.client], body
+    if services.store is None and codec.endpoint.continues:
+        # Whatever the upstream stores: the client cannot fetch it here.
+        echo = {**(echo or {}), "store": False}
     if codec.may_hold_sealed(body, accepts_text(call.client, profile)):
         body, foreign = own_body(body, call.client, call.strict, call.sealer, profile)
         losses, source = losses + foreign, body

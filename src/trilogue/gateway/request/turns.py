@@ -21,8 +21,8 @@ async def stored_turn(
 ) -> StoredTurn | None:
     """Return what a request refers to and what is to be kept of its response; None if there is neither.
 
-    `fields`: those of the request, if they were read. `locks`: whether a conversation is taken, which the caller then
-    has to release. Raises BadRequest, ClientError and StoreError.
+    `fields`: those of the request, if they were read. `locks`: whether a conversation is taken. Raises BadRequest,
+    ClientError, StoreError, and ClientGone.
     """
     services, connection, guarded = context.entry.services, context.entry.connection, is_guarded(context)
     if services.store is None and connection is None and not guarded:
@@ -32,9 +32,11 @@ async def stored_turn(
     if guarded and _may_refer(context, body) and await in_thread(has_doubles, body):
         raise BadRequest("the request has a field twice, so it is not clear what it refers to")
     if services.store is not None and (fields.need_store or connection is not None):
+        # The boundary of the request gives the conversation back, whatever becomes of the request.
+        begun = context.turn = begin_turn(services.store, context.owner, body, fields, connection)
         with watching(context):
-            how = LookUp(passes_unknown=not guarded, locks=locks)
-            return await begin_turn(services.store, context.owner, body, fields, connection, how)
+            await begun.look_up(LookUp(passes_unknown=not guarded, locks=locks))
+        return begun
     if services.store is None and connection is not None:
         turn = begin_connection_turn(services.stores.volatile, context.owner, body, fields, connection)
         if turn is not None:

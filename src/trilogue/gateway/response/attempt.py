@@ -38,7 +38,18 @@ class RelayResult(Struct, frozen=True, kw_only=True, gc=False):
 class UpstreamAttempt:
     """Everything that belongs to one attempt. `planned`: the pool's record of it, which says where it goes and why."""
 
-    __slots__ = ("_call", "_place", "outbound", "planned", "progress", "redactor", "response")
+    __slots__ = (
+        "_call",
+        "_place",
+        "continued",
+        "outbound",
+        "planned",
+        "progress",
+        "redactor",
+        "refused",
+        "response",
+        "unsent",
+    )
 
     response: UpstreamResponse
     """set by `send`"""
@@ -50,6 +61,12 @@ class UpstreamAttempt:
         self.outbound = request
         self.redactor = place.account.redactor
         """removes the secrets of the account from errors"""
+        self.unsent = False
+        """whether the upstream has got nothing of the request"""
+        self.refused = False
+        """whether the status of the response is that of an error or a redirect"""
+        self.continued = False
+        """whether a part of the response has come that was paid for"""
         self._place = place
         self._call = call
         """what the client asked for; None if it is passed through without being read"""
@@ -68,7 +85,7 @@ class UpstreamAttempt:
         try:
             response = self.response = await account.ways[self.planned.proxy or 0].send(request)
         finally:
-            self.planned.connect = request.connect_seconds
+            self.planned.connect, self.unsent = request.connect_seconds, request.unsent
         if observers is not None:
             self.response = observed_response(response, self.planned, observers)
         if stream and response.status < 300:
@@ -85,6 +102,7 @@ class UpstreamAttempt:
     async def check(self) -> None:
         """Raise UpstreamError if the response is an error or a redirect."""
         response = self.response
+        self.refused = response.status >= 300
         if response.status >= 400:
             body = await error_body(response)
             raise UpstreamFailure(response_failure(response, body, self.outbound.protocol, self.redactor))

@@ -35,6 +35,8 @@ class AttemptLoop(Struct, eq=False):
     """the latest attempt for which a request could be prepared"""
     _running: Attempt | None = None
     """the attempt that has not ended"""
+    _sent: bool = False
+    """whether the latest attempt is among the uncertain ones of the record"""
 
     async def run(self, now: float) -> None:
         """Make attempts until the client has a response. Raises the error for the client if there is none."""
@@ -56,7 +58,8 @@ class AttemptLoop(Struct, eq=False):
                     failed = self._upstream_error(caught)
                     if failed is None:
                         raise
-                    if not await self.may_retry(failed):
+                    self._note_cost(failed)
+                    if not await self.may_retry(failed) or not await self._can_be_paid():
                         raise failed from None
                 else:
                     self.finish(planned, result)
@@ -78,6 +81,17 @@ class AttemptLoop(Struct, eq=False):
     async def make(self, planned: Attempt) -> RelayResult:
         """Make one attempt. Raises ClientError if its target cannot express the request, UpstreamError if it fails."""
         raise NotImplementedError
+
+    async def send(self, attempt: UpstreamAttempt, stream: bool) -> None:
+        """Send the request of an attempt, and wait for the headers of the response. Raises UpstreamError."""
+        self.attempt, self._sent = attempt, True
+        self.context.record.uncertain += 1
+        try:
+            await attempt.send(self.limits, stream, self.context.byte_observers)
+        except BaseException:
+            if attempt.unsent:
+                self._costs_nothing()
+            raise
 
     async def may_retry(self, error: UpstreamError) -> bool:
         """Report a failed attempt. Return whether another one may follow."""
@@ -102,7 +116,7 @@ class AttemptLoop(Struct, eq=False):
         provider = services.providers[planned.provider]
         account = provider.accounts[planned.account]
         record.provider, record.account, record.upstream_model = provider.name, account.name, planned.model
-        self._running = planned
+        self._running, self._sent = planned, False
         if services.observers.attempt_began is not None:
             services.observers.attempt_began(record, planned)
         record.own_key = provider.passes_client_key
@@ -110,6 +124,26 @@ class AttemptLoop(Struct, eq=False):
             entry = self.context.entry
             account = account.for_client(entry.client_key, entry.client)
         return provider, account
+
+    def _note_cost(self, error: UpstreamError) -> None:
+        """Note whether a failed attempt has cost nothing, because the upstream has refused the request."""
+        attempt = self.attempt
+        if not self._sent or attempt is None or attempt.continued or self.context.responder.started:
+            return
+        # An error of the upstream's own, also as the first event of a stream.
+        if attempt.refused or (isinstance(error, UpstreamFailure) and failure_of(error).native is not None):
+            self._costs_nothing()
+
+    def _costs_nothing(self) -> None:
+        self._sent = False
+        self.context.record.uncertain -= 1
+
+    async def _can_be_paid(self) -> bool:
+        """Return whether the budgets have room for one more attempt, if earlier ones may have cost something."""
+        reservation = self.context.reservation
+        if reservation is None or not self.context.record.uncertain:
+            return True
+        return await self.services.limiter.extend(reservation, self.context.record.uncertain + 1)
 
     def notify_ended(self, failure: Failure | None) -> None:
         """Notify observers of the end of the attempt, if one is running."""

@@ -101,7 +101,7 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         record.losses = outbound.losses
         attempt = self.attempt = UpstreamAttempt(planned, place, outbound, call)
         self.client.begin_attempt(attempt)
-        await attempt.send(self.limits, call.stream, self.context.byte_observers)
+        await self.send(attempt, call.stream)
         planned.first_byte = time.monotonic() + STEADY_OFFSET - self.plan.decision.at
         try:
             return await self._relay(attempt)

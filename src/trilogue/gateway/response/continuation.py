@@ -63,6 +63,7 @@ class Continuation:
         self._parts.append(part)
         if len(self._parts) > self._most:
             return False
+        self._attempt.continued = True
         attempt, content = self._attempt, [block for one in self._parts for block in one["content"]]
         attempt.response.release(_AFTERWARDS_SECONDS)
         if stream:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from trilogue.errors import UpstreamError
 from trilogue.gateway.response.pass_through import EVENT_END, LONGEST_END, NUMBERS, UNREPORTED, PassThrough
 from trilogue.gateway.response.raw_pieces import RawPieces
+from trilogue.gateway.response.untold import Untold
 from trilogue.gateway.stored.echo import echoed_events
 from trilogue.jsontext.text import dump
 from trilogue.model import (
@@ -76,6 +77,9 @@ class JudgedPassThrough(PassThrough):
         """whether the last event was not told completely, so that what follows waits with it"""
         self._edge = b""
         """the last bytes that arrived"""
+        self._untold = Untold(run)
+        self.rewrites = False
+        """whether an event cannot be forwarded as it came, so that the stream is encoded from there on"""
         self._encoding: StreamEncoder | None = None
         """writes the stream from the first change on"""
         self._room = MOST_TEXT
@@ -126,7 +130,7 @@ class JudgedPassThrough(PassThrough):
 
     def release(self, events: list[Event]) -> bytes:
         """Return the bytes for events that the policies let go on."""
-        if self._encoding is not None or self._run.changed:
+        if self._encoding is not None or self.rewrites or self._run.changed:
             return self._edited(self._encode([*self._pieces.rest(), *events]))
         out = self._pieces.release(events)
         last = events[-1] if events else None
@@ -155,7 +159,7 @@ class JudgedPassThrough(PassThrough):
 
     def _take(self, part: bytes) -> bytes:
         """Take bytes that end with an event, or inside of one."""
-        if self.done:
+        if self.done or (self._decoder.done and self._untold.is_late(part)):
             return b""
         events = self._repeated.feed(part)
         self._tail.append(part)
@@ -164,6 +168,10 @@ class JudgedPassThrough(PassThrough):
             return b""
         raw = b"".join(self._tail)
         self._tail = []
+        if self._encoding is None and not self.rewrites:
+            kinds = self._decoder.retained
+            unwanted = bool(kinds) and not self._run.wants(kinds)
+            self.rewrites = self._untold.is_hidden(raw, events, over=self._decoder.done, unwanted=unwanted)
         return self._add(raw, events)
 
     def _pass_text(self, raw: bytes, event: Delta | ReasoningDelta) -> bytes:
@@ -174,11 +182,11 @@ class JudgedPassThrough(PassThrough):
         given: list[Event] = [event]
         out = self._run.feed(given)
         pieces = self._pieces
-        if pieces.idle and (out is given or out == given) and not self._run.changed:
+        if pieces.idle and (out is given or out == given) and not self._run.changed and not self.rewrites:
             pieces.pass_text(raw, event)
             return raw if self._spelling is None else self._edited(raw)
         pieces.add(raw, given, shapes=False, retained=False)
-        if self._run.changed:
+        if self._run.changed or self.rewrites:
             return self.release(out)
         passed = pieces.release(out)
         return passed if self._spelling is None else self._edited(passed)

@@ -75,8 +75,8 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
     async def _made(
         self, planned: Attempt, place: Place, outbound: Outbound, noted: ObjectResponse | None = None
     ) -> RelayResult:
-        attempt = self.attempt = UpstreamAttempt(planned, place, outbound)
-        await attempt.send(self.limits, False, self.context.byte_observers)
+        attempt = UpstreamAttempt(planned, place, outbound)
+        await self.send(attempt, False)
         planned.first_byte = time.monotonic() + STEADY_OFFSET - self.plan.decision.at
         try:
             await attempt.check()
@@ -122,7 +122,7 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
             failure = attempt.redactor.failure(failure_of(error))
             self.context.record.mark_failed(for_client(failure, self.context.record))
             return RelayResult(failure=failure)
-        usage = self.context.record.usage = read_usage(tail, endpoint)
+        usage = self.context.record.usage = read_usage(tail, endpoint, streamed=kind.startswith(_STREAM))
         settle = self.services.observers.request_settled
         if settle is not None:
             settle(self.context.record)
@@ -138,17 +138,32 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
             self.services.observers.response_began(record)
 
 
-def read_usage(tail: bytes, endpoint: OtherEndpoint) -> Usage | None:
+def read_usage(tail: bytes, endpoint: OtherEndpoint, *, streamed: bool = False) -> Usage | None:
     """Return the usage that the end of a response reports: in JSON, or in the last event of a stream that has it."""
     if endpoint.usage is None or tail.find(b'"usage"') < 0:
         return None
     text = tail.decode("utf-8", "replace")
     for found in reversed(list(_USAGE.finditer(text))):
         try:
-            return endpoint.usage(_decode(text, found.end())[0])
+            value, end = _decode(text, found.end())
         except ValueError:
             continue
+        if _is_outermost(text[end:].partition("\n")[0] if streamed else text[end:]):
+            return endpoint.usage(value)
     return None
+
+
+def _is_outermost(rest: str) -> bool:
+    """Return whether this is how an object goes on after one of its fields.
+
+    Objects inside of it may come from the client, such as documents to rank, and have a field of the same name.
+    """
+    text = "{" + rest.strip().removeprefix(",")
+    try:
+        end: int = _decode(text)[1]
+    except ValueError:
+        return False
+    return end == len(text)
 
 
 def _content_type(response: UpstreamResponse) -> str:

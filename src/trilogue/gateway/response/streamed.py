@@ -319,7 +319,9 @@ def _path_for(client: ClientResponse, attempt: UpstreamAttempt) -> StreamPath:
             stamp=stamp,
             continues=outbound.pauses is not None,
         )
-    reply = Reply(model=call.model, created=stamp.now, seed=stamp.seed, request_id=stamp.request_id, source=call.client)
+    reply = Reply(
+        model=call.shown_model, created=stamp.now, seed=stamp.seed, request_id=stamp.request_id, source=call.client
+    )
     if outbound.echo is None:
         return (RenamingPassThrough if outbound.renamed else PassThrough)(outbound.protocol, reply)
     path = (EchoingRenamingPassThrough if outbound.renamed else EchoingPassThrough)(outbound.protocol, reply)

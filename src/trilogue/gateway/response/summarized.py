@@ -45,6 +45,6 @@ class SummarizedResponse(ClientResponse):
         self._advance(ResponseStep.END)
         self.settle()
         codec = CODECS[self.call.client]
-        reply = Reply(body=body, model=self.call.model, source=self.call.client, response_id=str(body["id"]))
+        reply = Reply(body=body, model=self.call.shown_model, source=self.call.client, response_id=str(body["id"]))
         out = codec.encoder(reply).encode(list(events_of(codec.decode_response(body))))
         self.responder.end(self.with_losses(out, self._losses))

@@ -74,7 +74,7 @@ def _converted(client: ClientResponse, attempt: UpstreamAttempt, body: bytes) ->
         body = dump(collect_stream(body, protocol=upstream))
     if outbound.exchange is None:
         summary = summarize_response(body, source=upstream)
-        body = renamed(body, call.model) if outbound.renamed else body
+        body = renamed(body, call.shown_model) if outbound.renamed else body
         return summary, body if outbound.echo is None else echoed_body(body, outbound.echo), None
     down = translate_response(
         body, source=upstream, target=call.client, exchange=outbound.exchange, stamp=client.stamp()

@@ -54,7 +54,7 @@ def is_file(settings: StateSettings) -> bool:
 
 
 def unwritable(file: Path) -> str:
-    """Return why a file cannot be written or created, or ""."""
+    """Return why a file or a folder cannot be written or created, or ""."""
     found = next(path for path in (file, *file.parents) if path.exists())
     if found != file and not found.is_dir():
         return f"{found} is not a folder"

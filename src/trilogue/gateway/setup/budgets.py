@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from trilogue.config import Config
+from trilogue.errors import ClientError
 from trilogue.gateway.setup.access import ClientKey
 from trilogue.keys import KeyStatus, ManagedKey
 from trilogue.limits import NO_BUDGET, NO_LIMITS, BudgetStanding, LimitStanding, Subject, budgets_standing
 from trilogue.limits.slots import ROW, Row
 from trilogue.model import Json
+from trilogue.routing import Router, Upstream
+
+_GLOB = re.compile(r"[*?[]")
 
 
 def key_subject(key: ClientKey) -> Subject:
     """Return what counts for a client key alone."""
-    return Subject("key", key.id or key.owner, key.options.limits, key.options.budget, key.name)
+    return Subject("key", key.id or key.owner, key.options.limits, key.options.budget, key.name, key.since)
 
 
 def owner_subjects(config: Config) -> dict[str, Subject]:
@@ -43,7 +49,7 @@ def subjects_with_budget(
     """Return everything that has a budget: keys that work, owners, routes and models."""
     keys = [key_subject(key) for key in configured]
     keys += [
-        Subject("key", key.id, key.options.limits, key.options.budget, key.name)
+        Subject("key", key.id, key.options.limits, key.options.budget, key.name, key.created)
         for key in managed
         if key.status(now) is KeyStatus.ACTIVE
     ]
@@ -80,6 +86,52 @@ def shown_limit(standing: LimitStanding) -> dict[str, Json]:
         "left": max(0, standing.limit - standing.used),
         "resets_at": _time(standing.resets_at),
     }
+
+
+def unpriced(config: Config, router: Router, model: str, hour: int) -> list[Upstream]:
+    """Return the targets of a model, as clients name it, whose price is unknown. `hour`: since the epoch."""
+    try:
+        targets = router.resolve(model).targets
+    except ClientError:
+        return []
+    return [target for target in targets if _has_no_price(config, target, hour)]
+
+
+def unpriced_targets(config: Config, hour: int) -> Iterator[tuple[str, str]]:
+    """Yield the provider and the model of every target whose price a budget needs, and which is unknown.
+
+    The model is "" if no price of the provider's models is known.
+    """
+    shared = [*config.owners.values(), *config.model_limits.values()]
+    budgets = [one.budget for one in (*config.keys, *config.routes, *shared)]
+    if not any(one.is_set and one.unknown_prices == "refuse" for one in budgets):
+        return
+    empty = {name for name, one in config.served.items() if one.price_book().is_empty}
+    yield from ((name, "") for name in sorted(empty))
+    for target in sorted(_named_targets(config)):
+        if target.provider not in empty and _has_no_price(config, target, hour):
+            yield target
+
+
+def how_to_price(provider: str) -> str:
+    """Return what to do about an unknown price at a provider."""
+    return f"set it in providers.{provider}.prices or in price_file, or set unknown_prices: allow in the budget"
+
+
+def _named_targets(config: Config) -> set[Upstream]:
+    """Return all targets that the configuration names: in aliases, routes, lists of models, and for its keys."""
+    router = config.router()
+    found = set(router.named_targets())
+    fixed = (target for route in config.routes for target in route.chain() if "$" not in target.model)
+    found |= {Upstream(target.provider, target.model) for target in fixed}
+    for name in {name for key in config.keys for name in key.models if not _GLOB.search(name)}:
+        with suppress(ClientError):
+            found |= set(router.resolve(name).targets)
+    return {target for target in found if target.provider in config.served}
+
+
+def _has_no_price(config: Config, target: Upstream, hour: int) -> bool:
+    return config.providers[target.provider].price_book().prices(target.model, hour) is None
 
 
 def _time(at: float | None) -> str | None:

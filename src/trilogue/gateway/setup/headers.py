@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import unquote
 
-from trilogue.headers import OF_CONNECTION
+from trilogue.headers import OF_CONNECTION, named_by_connection
 from trilogue.protocols.registry import CODECS
 from trilogue.upstream import HeaderPairs
 
@@ -48,7 +48,7 @@ def hops_of(headers: dict[str, str]) -> int:
 
 def forwarded_headers(headers: dict[str, str], keys: Sequence[str]) -> HeaderPairs:
     """Return all headers but credentials, those of one connection, those we set, and any with one of these keys."""
-    private = _NOT_FORWARDED.union(key_headers())
+    private = _NOT_FORWARDED.union(key_headers(), named_by_connection(headers.get("connection", "")))
     return tuple(
         (name, value)
         for name, value in headers.items()

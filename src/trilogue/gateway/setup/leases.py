@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import SystemRandom
 
 import structlog
@@ -122,7 +122,18 @@ class LeaseKeeper:
             else:
                 held.used_at = now
 
-    async def more(self, subjects: Sequence[Subject], estimate: Estimate) -> bool:
+    @property
+    def spent_here(self) -> Callable[[str], Sequence[SpentRow]] | None:
+        """What returns the budgets of a subject as far as this machine has spent them, and may block.
+
+        None if no database keeps that.
+        """
+        budgets = self._budgets
+        if budgets is None:
+            return None
+        return lambda subject: [row for row in budgets.read(subject) if row.node == self._node]
+
+    async def more(self, subjects: Sequence[Subject], estimate: Estimate, requests: int = 1) -> bool:
         """Ask for what a request lacks. Return whether it is worth trying again if it is still refused.
 
         That is the case if there was something left, or if other machines hold what is needed: they were told to return
@@ -130,13 +141,13 @@ class LeaseKeeper:
         """
         if self._failures and time.monotonic() < self._retry_at:
             return False
-        waiting = [self._want(subject, estimate) for subject in subjects]
+        waiting = [self._want(subject, estimate, requests) for subject in subjects]
         answers = await asyncio.gather(*(asyncio.shield(one) for one in waiting if one is not None))
         return any(answers)
 
-    def _want(self, subject: Subject, estimate: Estimate) -> asyncio.Future[bool] | None:
+    def _want(self, subject: Subject, estimate: Estimate, requests: int) -> asyncio.Future[bool] | None:
         with self._table.rows([str(subject)]) as rows:
-            asks = shortage(self.now(), subject, rows[0], estimate)
+            asks = shortage(self.now(), subject, rows[0], estimate, requests)
         wants = {ask.counter.which: ask.want for ask in asks if ask.want}
         if not wants:
             return None

@@ -13,26 +13,32 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import translate as glob_pattern
+from functools import cached_property
 from hashlib import sha256
 from typing import NamedTuple
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trilogue.config import Config
 from trilogue.errors import LimitReached, NotAllowed
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.setup.access import ClientKey
+from trilogue.gateway.setup.before import Sources, used_before
 from trilogue.gateway.setup.budgets import (
     budget_lines,
+    how_to_price,
     key_subject,
     model_subjects,
     owner_subjects,
     route_subjects,
+    unpriced,
 )
 from trilogue.gateway.setup.leases import LeaseKeeper
 from trilogue.gateway.setup.webhook import Webhook
 from trilogue.limits import (
+    BILLION,
     NO_LIMITS,
     BudgetStanding,
     Estimate,
@@ -46,38 +52,57 @@ from trilogue.limits import (
     Warned,
     admit,
     budgets_standing,
-    charge,
     limits_standing,
     mark_told,
     settle,
 )
+from trilogue.limits.slots import COMPLETE, complete
 from trilogue.model import Json
-from trilogue.routing import Upstream
-from trilogue.state.store import StoreError
+from trilogue.prices.book import HOUR_SECONDS
+from trilogue.routing import Router, Upstream
+from trilogue.state.store import StoreError, StoreUnavailable
 
 log = structlog.get_logger("trilogue.limits")
 
 UNAVAILABLE = "budgets cannot be checked now"
+_REDIS_AWAY = "the Redis server of the cluster is away"
+NO_SOURCES = Sources()
 RETURN_PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """seconds between questions to the cluster, while other machines return what is needed"""
-Cost = Callable[[RequestRecord], int | None]
-"""returns what a request has cost, in billionths of a dollar; None if that is unknown"""
+Cost = Callable[[RequestRecord, float], int | None]
+"""returns what a request has cost by the prices of a time, in billionths of a dollar; None if that is unknown"""
 
 
-class Reservation(Struct, frozen=True):
-    """A request that was counted, for whom, and what they have left."""
+class Reservation(Struct):
+    """A request that was counted, for whom, and what they have left. `estimate`: of one attempt.
+
+    `attempts`: how many may have cost something, and are reserved.
+    """
 
     subjects: tuple[Subject, ...]
     estimate: Estimate
     remaining: list[Remaining]
     began: float
+    attempts: int = 1
+
+    @property
+    def reserved(self) -> Estimate:
+        """What is reserved for all attempts."""
+        return self.estimate.times(self.attempts)
 
 
 class Asked(NamedTuple):
-    """What a request asks for: a model, as the client names it, and the route that it goes by."""
+    """What a request asks for: a model, as the client names it, and the route that it goes by.
+
+    `by_policy`: a policy asks, so it is no request of the key and its owner, who only pay for it.
+    """
 
     model: str
     route: str
+    by_policy: bool = False
+
+
+_ANYTHING = Asked("", "")
 
 
 class LimitState(NamedTuple):
@@ -89,9 +114,10 @@ class LimitState(NamedTuple):
 
 
 class Limiter:
-    """The limits of one configuration. `state`: what outlives it."""
+    """The limits of one configuration. `state`: what outlives it. `before`: what was used before that was counted."""
 
-    def __init__(self, config: Config, state: LimitState, cost: Cost) -> None:
+    def __init__(self, config: Config, state: LimitState, cost: Cost, before: Sources = NO_SOURCES) -> None:
+        self._config = config
         self._owners = owner_subjects(config)
         self._models = [(re.compile(glob_pattern(name)), one) for name, one in model_subjects(config).items()]
         self._routes = route_subjects(config)
@@ -99,6 +125,8 @@ class Limiter:
         self._webhook = state.webhook
         self._leases = state.leases
         self._cost = cost
+        self._before = before
+        self._learning = asyncio.Lock()
         self.applies_to_all = bool(self._models or self._routes)
         """whether there are limits that do not depend on the client key"""
 
@@ -121,13 +149,9 @@ class Limiter:
             raise NotAllowed(f"the client key {key.name} may not use the providers of {what}", code="model_not_allowed")
         return allowed
 
-    def needs_bound(self, key: ClientKey) -> bool:
-        """Return whether requests with a key may only be sent if it is known what they take at most."""
-        subjects = self._subjects(key, None)
-        return any(
-            (one.budget.is_set and one.budget.unknown_prices == "refuse") or _limits_tokens(one.limits)
-            for one in subjects
-        )
+    def limits_tokens(self, key: ClientKey) -> bool:
+        """Return whether tokens of requests with a key are limited."""
+        return any(_limits_tokens(one.limits) for one in self._subjects(key, _ANYTHING))
 
     async def begin(self, key: ClientKey, asked: Asked, estimate: Estimate) -> Reservation | None:
         """Count a request, and return what `settle` needs; None if nobody counts it. Raises LimitReached.
@@ -138,17 +162,57 @@ class Limiter:
         if not subjects:
             return None
         try:
-            began, result = self._admit(subjects, estimate)
-            if self._leases is not None and isinstance(result, Refused):
-                began, result = await self._admit_with_more(self._leases, subjects, estimate)
+            began, result = await self._count(subjects, estimate, 1)
         except (StoreError, OSError, ValueError, LimitsFull) as error:
             self._without_table(subjects, error)
             return None
         if isinstance(result, Refused):
-            raise _refusal(result)
+            raise self._refusal(result, asked, estimate)
         return Reservation(subjects, estimate, result, began)
 
-    def _admit(self, subjects: Sequence[Subject], estimate: Estimate) -> tuple[float, Refused | list[Remaining]]:
+    async def extend(self, reservation: Reservation, attempts: int) -> bool:
+        """Reserve as much as so many attempts may cost together. Return False if there is no room for that."""
+        more = attempts - reservation.attempts
+        if more <= 0:
+            return True
+        try:
+            _, result = await self._count(reservation.subjects, reservation.estimate.times(more), 0)
+        except (StoreError, OSError, ValueError, LimitsFull) as error:
+            log.warning("limits cannot be checked for another attempt", error=type(error).__name__)
+            return False
+        if isinstance(result, Refused):
+            return False
+        reservation.attempts = attempts
+        return True
+
+    async def _count(
+        self, subjects: Sequence[Subject], estimate: Estimate, requests: int
+    ) -> tuple[float, Refused | list[Remaining]]:
+        began, result = self._admit(subjects, estimate, requests)
+        while result is None:
+            await self._complete(subjects)
+            began, result = self._admit(subjects, estimate, requests)
+        if self._leases is not None and isinstance(result, Refused):
+            return await self._admit_with_more(self._leases, subjects, estimate, requests)
+        return began, result
+
+    async def _complete(self, subjects: Sequence[Subject]) -> None:
+        """Find out what subjects that are new to the table have used before. Raises StoreError, OSError, ValueError."""
+        async with self._learning:
+            for subject in self._lacking(subjects):
+                now, lost = self._now(), self._table.lost
+                before = await asyncio.to_thread(used_before, self._before, subject, now, lost)
+                with self._table.rows([str(subject)]) as rows:
+                    complete(rows[0], now, before)
+
+    def _lacking(self, subjects: Sequence[Subject]) -> list[Subject]:
+        with self._table.rows([str(one) for one in subjects]) as rows:
+            return [subject for subject, row in zip(subjects, rows, strict=True) if not row[COMPLETE]]
+
+    def _admit(
+        self, subjects: Sequence[Subject], estimate: Estimate, requests: int
+    ) -> tuple[float, Refused | list[Remaining] | None]:
+        """Count a request, or return why not; None if it must be found out first what subjects have used before."""
         names, leases = [str(one) for one in subjects], self._leases
         leasing = None
         if leases is not None:
@@ -156,18 +220,22 @@ class Limiter:
             leasing = leases.leasing
         now = self._now()
         with self._table.rows(names) as rows:
-            return now, admit(now, list(zip(subjects, rows, strict=True)), estimate, leasing)
+            if not all([row[COMPLETE] for row in rows]):
+                return now, None
+            return now, admit(now, list(zip(subjects, rows, strict=True)), estimate, leasing, requests)
 
     async def _admit_with_more(
-        self, leases: LeaseKeeper, subjects: Sequence[Subject], estimate: Estimate
+        self, leases: LeaseKeeper, subjects: Sequence[Subject], estimate: Estimate, requests: int
     ) -> tuple[float, Refused | list[Remaining]]:
         """Ask the cluster for more, a few times if other machines have to return it first."""
         for pause in RETURN_PAUSES:
-            may_help = await leases.more(subjects, estimate)
-            began, result = self._admit(subjects, estimate)
-            if not may_help or not isinstance(result, Refused):
+            may_help = await leases.more(subjects, estimate, requests)
+            began, result = self._admit(subjects, estimate, requests)
+            if result is not None and not (may_help and isinstance(result, Refused)):
                 break
             await asyncio.sleep(pause)
+        if result is None:
+            raise StoreUnavailable("the counts of limits were lost just now")
         return began, result
 
     def _now(self) -> float:
@@ -180,7 +248,7 @@ class Limiter:
         try:
             with self._table.rows([str(one) for one in subjects]) as rows:
                 pairs = list(zip(subjects, rows, strict=True))
-                warned = settle(self._now(), pairs, reservation.estimate, used, reservation.began)
+                warned = settle(self._now(), pairs, reservation.reserved, used, reservation.began)
         except (StoreError, OSError, ValueError) as error:
             # The client has its response. What was reserved stays reserved until the worker ends.
             log.warning("limits cannot be settled", error=type(error).__name__)
@@ -188,55 +256,43 @@ class Limiter:
         for one in warned:
             self._warn(one)
 
-    def charge(self, key: ClientKey, record: RequestRecord) -> None:
-        """Add what a request of a policy took to the tokens and budgets of the key that caused it, and of its owner.
-
-        It does not count as a request: nobody could have refused it.
-        """
-        subjects, usage = self._subjects(key, None), record.usage
-        if not subjects or usage is None:
-            return
-        used = Estimate(usage.input + usage.output, self._cost(record))
-        try:
-            with self._table.rows([str(one) for one in subjects]) as rows:
-                warned = charge(self._now(), list(zip(subjects, rows, strict=True)), used)
-        except (StoreError, OSError, ValueError, LimitsFull) as error:
-            log.warning("the cost of a policy cannot be counted", error=type(error).__name__)
-            return
-        for one in warned:
-            self._warn(one)
-
     def _used(self, reservation: Reservation, record: RequestRecord) -> Estimate:
-        """Return what a request took. If the upstream has not said so, it may have been as much as was reserved."""
-        usage = record.usage
-        if usage is not None:
-            return Estimate(usage.input + usage.output, self._cost(record))
-        was_refused = record.failure is not None and record.content_at is None
-        return Estimate(0, 0) if was_refused or not record.provider else reservation.estimate
+        """Return what a request took. Attempts without usage count as much as was reserved for them."""
+        usage, most = record.metered, reservation.estimate
+        uncertain = most.times(record.unmetered)
+        if usage is None:
+            return uncertain
+        cost = self._cost(record, reservation.began)
+        if cost is None:
+            # A part of it has no known price.
+            cost = most.cost
+        return Estimate(uncertain.tokens + usage.input + usage.output, (uncertain.cost or 0) + (cost or 0))
 
-    def standing(self, key: ClientKey) -> tuple[list[LimitStanding], list[BudgetStanding]]:
+    async def standing(self, key: ClientKey) -> tuple[list[LimitStanding], list[BudgetStanding]]:
         """Return how much of the limits and budgets of a key is left. Raises StoreError, OSError or ValueError."""
         if key.options.limits == NO_LIMITS and not key.options.budget.is_set:
             return [], []
         subject, now = key_subject(key), self._now()
+        await self._complete([subject])
         with self._table.rows([str(subject)]) as rows:
             return limits_standing(now, subject, rows[0]), budgets_standing(now, subject, rows[0])
 
-    def budgets_left(self, subjects: Sequence[Subject]) -> list[Json]:
+    async def budgets_left(self, subjects: Sequence[Subject]) -> list[Json]:
         """Return how much of the budgets of some subjects is left. Raises StoreError, OSError or ValueError."""
         names = [str(subject) for subject in subjects]
+        await self._complete(subjects)
         with self._table.rows(names) as rows:
             return list(budget_lines(subjects, dict(zip(names, rows, strict=True)).get, self._now()))
 
-    def _subjects(self, key: ClientKey, asked: Asked | None) -> tuple[Subject, ...]:
-        """Return whom a request counts for. `asked`: None if it counts for no model and no route."""
+    def _subjects(self, key: ClientKey, asked: Asked) -> tuple[Subject, ...]:
+        """Return whom a request counts for."""
         options = key.options
         found = [key_subject(key)] if key.restricted else []
         owner = self._owners.get(options.owner)
         if owner is not None:
             found.append(owner)
-        if asked is None:
-            return tuple(found)
+        if asked.by_policy:
+            found = [replace(one, pays_only=True) for one in found]
         route = self._routes.get(asked.route)
         if route is not None:
             found.append(route)
@@ -276,24 +332,52 @@ class Limiter:
     def _without_table(self, subjects: Sequence[Subject], error: Exception) -> None:
         """Let a request go on whose limits cannot be checked, unless it has a budget."""
         if any(one.budget.is_set and one.budget.store_away == "refuse" for one in subjects):
-            raise LimitReached(UNAVAILABLE, code="budget_unavailable", retry_after=5.0, is_budget=False)
+            log.error("budgets cannot be checked", error=str(error) or type(error).__name__)
+            text = f"{UNAVAILABLE}: the counts of this machine cannot be read or written"
+            raise LimitReached(text, code="budget_unavailable", retry_after=5.0, is_budget=False)
         log.warning("limits cannot be checked", error=type(error).__name__)
+
+    @cached_property
+    def _router(self) -> Router:
+        return self._config.router()
+
+    def _refusal(self, refused: Refused, asked: Asked, estimate: Estimate) -> LimitReached | NotAllowed:
+        subject = refused.subject
+        shown = f"the {subject.kind}" if subject.kind == "key" else f"the {subject.kind} {subject.name}"
+        if refused.reason == "rate":
+            text = f"{shown} has reached its limit: {refused.limit}{self._why_less()}"
+            return LimitReached(text, code="rate_limit_exceeded", retry_after=refused.retry_after, is_budget=False)
+        if refused.reason == "unbounded":
+            text = f"{shown} has a budget, and what this request costs at most is unknown (budget.unbounded)"
+            return NotAllowed(text, code="not_bounded")
+        if refused.reason == "price":
+            text = f"{shown} has a budget, and {self._without_price(asked.model)}"
+            return LimitReached(text, code="unknown_price", retry_after=None, is_budget=True)
+        if refused.reason == "unavailable":
+            text = f"{UNAVAILABLE}{self._why_unavailable()}"
+            return LimitReached(text, code="budget_unavailable", retry_after=refused.retry_after, is_budget=False)
+        most = f", which may cost ${(estimate.cost or 0) / BILLION:,.4f}"
+        text = f"{shown} has spent its budget ({refused.limit}), or would with this request{most}"
+        return LimitReached(text, code="budget_exceeded", retry_after=None, is_budget=True)
+
+    def _without_price(self, model: str) -> str:
+        """Return which price is unknown, and what to do about it."""
+        found = unpriced(self._config, self._router, model, int(time.time()) // HOUR_SECONDS)
+        named = f"{found[0].provider}/{found[0].model}" if found else model or "this request"
+        return f"the price of {named} is unknown: {how_to_price(found[0].provider if found else 'NAME')}"
+
+    def _why_less(self) -> str:
+        """Return why this machine may use less than the whole limit, if that is so."""
+        away = self._leases is not None and self._leases.leasing.away
+        return f" ({_REDIS_AWAY}, so this machine may use only its share)" if away else ""
+
+    def _why_unavailable(self) -> str:
+        if self._leases is None:
+            return ""
+        if self._leases.leasing.away:
+            return f": {_REDIS_AWAY}, and this machine has used what it was granted"
+        return ": the cluster does not know yet what was spent"
 
 
 def _limits_tokens(limits: RateLimits) -> bool:
     return any(one is not None for one in (limits.tokens_per_minute, limits.tokens_per_hour, limits.tokens_per_day))
-
-
-def _refusal(refused: Refused) -> LimitReached:
-    subject = refused.subject
-    shown = f"the {subject.kind}" if subject.kind == "key" else f"the {subject.kind} {subject.name}"
-    if refused.reason == "rate":
-        text = f"{shown} has reached its limit: {refused.limit}"
-        return LimitReached(text, code="rate_limit_exceeded", retry_after=refused.retry_after, is_budget=False)
-    if refused.reason == "price":
-        text = f"{shown} has a budget, and the price of this model is unknown (unknown_prices)"
-        return LimitReached(text, code="unknown_price", retry_after=None, is_budget=True)
-    if refused.reason == "unavailable":
-        return LimitReached(UNAVAILABLE, code="budget_unavailable", retry_after=refused.retry_after, is_budget=False)
-    text = f"{shown} has spent its budget ({refused.limit}), or would with this request"
-    return LimitReached(text, code="budget_exceeded", retry_after=None, is_budget=True)

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
+from trilogue.capture import url_secrets
 from trilogue.config import AccountSettings, Secret
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.config import ProviderTimeouts as Clocks
@@ -67,6 +68,7 @@ class UpstreamAccount:
 
     def __init__(self, settings: AccountSettings, ways: Sequence[Transport], config: ProviderConfig) -> None:
         private = [value.reveal() for value in config.headers.values() if not value.literal]
+        private += [secret for one in config.protocols for secret in url_secrets(config.url_for(one))]
         self._settings, self._config = settings, config
         self._betas = ""
         self._of_clients: WeakKeyDictionary[ClientKeyHeader, UpstreamAccount] = WeakKeyDictionary()
@@ -74,7 +76,7 @@ class UpstreamAccount:
         secret = settings.key
         self.name = settings.name
         self.redactor = Redactor([secret.reveal(), *private] if secret else private)
-        """masks its key and the secret header values in errors"""
+        """masks its key, the secret header values and what the query of the address may hold in errors"""
         common = {header.lower(): value.reveal() for header, value in config.headers.items()}
         self.key = live_key(secret, settings.lifetime_seconds, self.redactor)
         """its key, if that can change while the gateway runs"""

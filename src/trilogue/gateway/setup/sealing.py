@@ -46,7 +46,7 @@ def stored_sealer(config: Config) -> tuple[Sealer, str]:
             _write_private(path, secrets.token_bytes(KEY_BYTES))
         return Sealer([path.read_bytes()]), ""
     except (OSError, ValueError) as error:
-        return Sealer.ephemeral(), f"cannot store the seal key in {path}: {error}"
+        return Sealer.ephemeral(), f"cannot store the seal key in {path}: {_reason(error)}"
 
 
 def known_keys(config: Config) -> tuple[bytes, ...]:
@@ -55,6 +55,12 @@ def known_keys(config: Config) -> tuple[bytes, ...]:
     if not config.seal_keys and _shared_database(config) is None and not _key_in(path):
         return ()
     return stored_sealer(config)[0].storage_keys
+
+
+def has_keys_here(config: Config) -> bool:
+    """Return whether the keys are known without a database: configured, of this machine alone, or a copy of them."""
+    database = None if config.seal_keys else _shared_database(config)
+    return database is None or bool(_text_in(_copy_of(database)))
 
 
 def _shared_database(config: Config) -> Database | None:
@@ -67,8 +73,7 @@ def _shared_database(config: Config) -> Database | None:
 
 def _shared_key(database: Database) -> bytes:
     """Return the key that all gateways with this database use. Raises NoSealKey."""
-    digest = sha256(database.name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    copy = state_directory(os.environ) / f"seal-{digest}.key"
+    copy = _copy_of(database)
     try:
         secret = shared_secret(database, SHARED_NAME)
     except StoreAway as error:
@@ -83,6 +88,11 @@ def _shared_key(database: Database) -> bytes:
     else:
         _keep_copy(copy, secret)
     return Secret(secret).derive()
+
+
+def _copy_of(database: Database) -> Path:
+    digest = sha256(database.name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    return state_directory(os.environ) / f"seal-{digest}.key"
 
 
 def _keep_copy(path: Path, secret: str) -> None:
@@ -108,6 +118,10 @@ def _text_in(path: Path) -> str:
         return path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or "it is not a key"
 
 
 def _write_private(path: Path, data: bytes) -> None:

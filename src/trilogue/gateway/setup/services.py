@@ -21,13 +21,18 @@ from trilogue.gateway.observe.access_log import AccessLog
 from trilogue.gateway.observe.observer import Observer, Observers
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.setup.access import ClientKey, ConfiguredKey, KeyRing, owner_of
+from trilogue.gateway.setup.before import Sources
 from trilogue.gateway.setup.limiter import Limiter, LimitState
 from trilogue.gateway.setup.policy_table import policy_table
 from trilogue.gateway.setup.provider import TransportFor, UpstreamProvider
 from trilogue.gateway.setup.worker_state import WorkerState, client_keys
+from trilogue.gateway.usage.observer import UsageObserver
 from trilogue.keys import KeyOptions, parse_time
+from trilogue.limits.most import Most
 from trilogue.model import Protocol, Usage
+from trilogue.prices import TokenPrices
 from trilogue.prices.book import HOUR_SECONDS
+from trilogue.protocols.registry import DEFAULT
 from trilogue.routing import Router, Upstream
 from trilogue.translate.reasoning.seal import Audience, Sealer
 from trilogue.upstream import HttpTransport, Transport
@@ -82,12 +87,13 @@ class Services:
         """tool calls that wait until a person has decided"""
         self.renew_keys()
         self.sync = state.sync
-        self.limiter = Limiter(config, LimitState(state.limits, state.webhook, state.leases), self._record_cost)
         self.store_health = state.store_health
         self.cluster = state.cluster
         kept: list[Observer] = [self.history] if self.history.limit else []
         self._observers: list[Observer] = [AccessLog(), *kept, *state.observers]
         self.observers = Observers(self._observers)
+        limits = LimitState(state.limits, state.webhook, state.leases)
+        self.limiter = Limiter(config, limits, self._record_cost, self._sources(state))
         self.price_books = {name: provider.price_book() for name, provider in config.providers.items()}
         """what the models of each provider cost: see `gateway.usage.cost`"""
         self._transports: list[Transport] = []
@@ -103,6 +109,15 @@ class Services:
         self.passes_client_keys = any(provider.passes_client_key for provider in self.providers.values())
         """whether keys of clients are passed on to any provider"""
 
+    def _sources(self, state: WorkerState) -> Sources:
+        """Return where to find out what was used before it was counted."""
+        usage, leases = self.observer(UsageObserver), state.leases
+        return Sources(
+            None if usage is None else usage.read,
+            None if leases is None else leases.spent_here,
+            lambda model: self.route_of(model, DEFAULT),
+        )
+
     def admin_key(self, presented: Sequence[str]) -> tuple[str, Role] | None:
         """Return the name and the role of the first of these keys that is an admin key; None if none is."""
         found = self._admin_keys.find(presented)
@@ -111,15 +126,26 @@ class Services:
             return None
         return found.name, self.config.admin.all_keys()[found.name][1]
 
+    def most_cost(self, provider: str, model: str, most: Most) -> int | None:
+        """Return the most that a request can cost, in billionths of a dollar; None if the price is unknown."""
+        prices = self._prices(provider, model, time.time())
+        found = None if prices is None else prices.most(most.input, most.output, most.searches)
+        return None if found is None else -(-found // 1_000)
+
     def cost(self, provider: str, model: str, usage: Usage) -> int | None:
         """Return what usage of a model costs, in billionths of a dollar; None if the price is unknown."""
-        book = self.price_books.get(provider)
-        prices = None if book is None else book.prices(model, int(time.time()) // HOUR_SECONDS)
+        prices = self._prices(provider, model, time.time())
         found = None if prices is None else prices.cost(usage)
         return None if found is None else round(found / 1_000)
 
-    def _record_cost(self, record: RequestRecord) -> int | None:
-        return self.cost(record.provider, record.upstream_model, record.usage or Usage())
+    def _record_cost(self, record: RequestRecord, now: float) -> int | None:
+        prices, usage = self._prices(record.provider, record.upstream_model, now), record.usage
+        found = None if prices is None or usage is None else prices.cost(usage)
+        return None if found is None else round(found / 1_000)
+
+    def _prices(self, provider: str, model: str, now: float) -> TokenPrices | None:
+        book = self.price_books.get(provider)
+        return None if book is None else book.prices(model, int(now) // HOUR_SECONDS)
 
     def observer(self, kind: type[OfObserver]) -> OfObserver | None:
         """Return the observer of this class, if there is one."""
@@ -139,7 +165,8 @@ class Services:
 
     def renew_keys(self) -> None:
         """Accept the client keys that work now, and no others."""
-        self.keys.update(self.managed_keys.keys, time.time())
+        managed = self.managed_keys
+        self.keys.update(managed.keys, time.time(), needed=managed.is_needed)
 
     def observe(self, capture: Observer | None) -> None:
         """Add an observer to those of new requests, in place of the one that was added before; None to add none."""

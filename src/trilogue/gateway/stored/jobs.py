@@ -207,7 +207,6 @@ class BackgroundJob:
         try:
             await self._save_end(kind, otherwise)
         finally:
-            await self.turn.release()
             self._jobs.remove(self.key)
 
     async def _save_end(self, kind: str, otherwise: bytes) -> None:

@@ -1,10 +1,11 @@
 """One turn of a conversation that the gateway remembers: what its request refers to, and what is kept of its response.
 
 fields = read_state_fields(body)                        # fields.need_store: there is something to look up or keep
-turn = await begin_turn(store, owner, body, fields)
+turn = begin_turn(store, owner, body, fields)
+await turn.look_up()
 turn.expanded                                           # the request with its whole history, for any upstream
 await turn.keep(response, origin)                       # before the end of the response leaves
-await turn.release()                                    # always, at the end
+turn.release()                                          # always, at the end, also if one of these has failed
 """
 
 from __future__ import annotations
@@ -106,6 +107,18 @@ class _ResponseHead(Struct):
 
 
 _decode_head = msgspec.json.Decoder(_ResponseHead).decode
+
+
+class LookUp(NamedTuple):
+    """How ids are looked up."""
+
+    passes_unknown: bool = False
+    """ids that are not known here are for the upstream to judge, if it keeps state"""
+    locks: bool = True
+    """take the conversation, so that no other request can use it"""
+
+
+_USUAL = LookUp()
 
 
 class StoredTurn(Struct, kw_only=True, eq=False):
@@ -251,13 +264,26 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         self._stop_renewing()
         self.lease = None
 
-    async def release(self) -> None:
+    async def look_up(self, how: LookUp = _USUAL) -> None:
+        """Find what the request refers to. Raises BadRequest or ClientError for unknown ids, and StoreError.
+
+        This may take a conversation: whoever began the turn must release it, whatever becomes of it.
+        """
+        fields = self.fields
+        try:
+            await _look_up(self, how.locks)
+        except UnknownReference as error:
+            both = isinstance(error.shown, UnknownItem) and (fields.previous_response_id or fields.conversation_id)
+            if not how.passes_unknown or self.refers_here or both:
+                raise error.shown from None
+            self.foreign = error.shown
+
+    def release(self) -> None:
         """Let other requests use the conversation, if this one still has it."""
         self._stop_renewing()
         lease, self.lease = self.lease, None
         if lease is not None:
-            with suppress(StoreError):
-                await self.store.service.write(self.store.store.conversations.unlock, lease)
+            self.store.service.unlock(lease)
 
     def hold(self, lease: ConversationLease) -> None:
         """Keep the conversation for this request until it is released."""
@@ -290,46 +316,23 @@ def final_response(data: bytes) -> bytes:
     raise StoreError("the stream did not end with a response that can be stored")
 
 
-class LookUp(NamedTuple):
-    """How ids are looked up."""
-
-    passes_unknown: bool = False
-    """ids that are not known here are for the upstream to judge, if it keeps state"""
-    locks: bool = True
-    """take the conversation, so that no other request can use it"""
-
-
-USUAL = LookUp()
-
-
-async def begin_turn(
+def begin_turn(
     store: GatewayStore,
     owner: str,
     body: bytes,
     fields: StateFields,
     connection: ConnectionResponses | None = None,
-    how: LookUp = USUAL,
 ) -> StoredTurn:
-    """Look up what a request with these fields refers to.
+    """Return the turn of a request with these fields. `look_up` comes next. Raises BadRequest.
 
-    `connection`: the responses that the client's connection remembers, if it does. Raises BadRequest or ClientError for
-    unknown ids, and StoreError.
+    `connection`: the responses that the client's connection remembers, if it does.
     """
     if fields.background and not fields.stores:
         raise BadRequest("Background mode requires `store` to be true.", path="store")
-    conversation = fields.conversation_id
-    if fields.previous_response_id and conversation:
+    if fields.previous_response_id and fields.conversation_id:
         text = "previous_response_id and conversation cannot be used together"
         raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
-    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
-    try:
-        await _look_up(turn, how.locks)
-    except UnknownReference as error:
-        both = isinstance(error.shown, UnknownItem) and (fields.previous_response_id or conversation)
-        if not how.passes_unknown or turn.refers_here or both:
-            raise error.shown from None
-        turn.foreign = error.shown
-    return turn
+    return StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
 
 
 async def _look_up(turn: StoredTurn, locks: bool) -> None:

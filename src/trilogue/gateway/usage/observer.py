@@ -16,7 +16,7 @@ from trilogue.config import Config
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.usage.names import OTHER, ModelNames
-from trilogue.model import Usage
+from trilogue.model import MOST_TOKENS
 from trilogue.prices import PriceBook, TokenPrices
 from trilogue.state.ledger import Counts, LiveRow, RowName, UsageLedger, UsageLine, UsageQuery
 from trilogue.state.ledger.counts import HOURS_PER_DAY
@@ -27,8 +27,6 @@ LOCAL = "local"
 NONE = "none"
 """the provider of requests for which no account was available"""
 MOST_SERIES = 500
-MOST_TOKENS = 2**40
-"""More than that in one response is a mistake of the upstream, and is not counted."""
 
 (
     REQUESTS,
@@ -43,6 +41,7 @@ MOST_TOKENS = 2**40
     REASONING,
     SEARCHES,
     COST,
+    RESERVED,
 ) = range(len(Counts._fields))
 
 Facts = tuple[str, str, str, str, str, str]
@@ -114,6 +113,8 @@ class UsageObserver(Observer):
             or usage.cache_read
             or usage.cache_write
             or usage.searches
+            or usage.estimated
+            or record.uncertain > 1
             or not 0 <= usage.fresh <= row.up_to
             or not 0 <= usage.output <= MOST_TOKENS
         ):
@@ -195,13 +196,17 @@ def _count_rest(record: RequestRecord, row: PricedRow) -> None:
     counts, usage = row.counts, record.usage
     if record.error is not None:
         counts[ERRORS] += 1
-    if usage is not None and not _is_plausible(usage):
+    # In millionths of a millionth of a dollar.
+    most = record.most_cost * 1_000
+    counts[RESERVED] += record.unmetered * most
+    if usage is not None and not usage.is_plausible:
         usage = None
+    # An upstream that refused the request has used nothing. If the client has disconnected, nobody knows.
+    is_refusal = record.failure is not None and record.content_at is None and not record.uncertain
+    if usage.estimated if usage is not None else not is_refusal:
+        counts[UNMETERED] += 1
+        counts[UNPRICED] += row.prices is None or not row.prices.is_free
     if usage is None:
-        # An upstream that refused the request has used nothing. If the client has disconnected, nobody knows.
-        if record.failure is None or record.content_at is not None:
-            counts[UNMETERED] += 1
-            counts[UNPRICED] += row.prices is None or not row.prices.is_free
         return
     counts[FRESH] += usage.fresh
     counts[CACHE_READ] += usage.cache_read or 0
@@ -210,24 +215,14 @@ def _count_rest(record: RequestRecord, row: PricedRow) -> None:
     counts[OUTPUT] += usage.output
     counts[REASONING] += usage.reasoning or 0
     counts[SEARCHES] += usage.searches or 0
+    if usage.estimated:
+        return
     cost = None if row.prices is None else row.prices.cost(usage)
     if cost is None:
         counts[UNPRICED] += 1
+        counts[RESERVED] += most
     else:
         counts[COST] += cost
-
-
-def _is_plausible(usage: Usage) -> bool:
-    values = (
-        usage.fresh,
-        usage.cache_read,
-        usage.cache_write,
-        usage.cache_write_long,
-        usage.output,
-        usage.reasoning,
-        usage.searches,
-    )
-    return all(0 <= (value or 0) <= MOST_TOKENS for value in values)
 
 
 def _without_models(costs: dict[tuple[str, str], tuple[int, int]]) -> dict[tuple[str, str], tuple[int, int]]:

@@ -27,6 +27,7 @@ FIELDS = {
 }
 """the counts in JSON and CSV, and what they are called there"""
 COST = "cost"
+RESERVED = "reserved"
 
 _TITLES = ("requests", "errors", "input", "cache read", "cache write", "output", "reasoning", "cost", "unknown cost")
 
@@ -43,6 +44,7 @@ def fields_of(line: UsageLine, by: Sequence[str] = ()) -> dict[str, object]:
         **named,
         **{shown: counts[name] for name, shown in FIELDS.items()},
         COST: None if cost is None else Decimal(plain(cost)),
+        RESERVED: Decimal(plain(line.reserved)),
     }
 
 
@@ -56,7 +58,7 @@ def usage_csv(lines: Sequence[UsageLine], by: Sequence[str]) -> str:
     """Return sums as CSV with a line of titles. A cost that is unknown is empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*by, *FIELDS.values(), COST])
+    writer.writerow([*by, *FIELDS.values(), COST, RESERVED])
     writer.writerows([_cell(value) for value in fields_of(line, by).values()] for line in lines)
     return out.getvalue()
 

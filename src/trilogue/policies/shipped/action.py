@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from trilogue.errors import TrilogueError
 from trilogue.model import Refusal, Text
+from trilogue.policies.patterns import LinearPattern, PatternProblem
 from trilogue.policies.policy import PolicySettings
 from trilogue.policies.verdicts import Drop, PolicyVerdict, Replace, StopWith
 
@@ -29,6 +30,11 @@ class ActionSettings(PolicySettings, frozen=True, kw_only=True, forbid_unknown_f
     words: str = "{what} was blocked by a policy: {reason}."
 
 
+def fits_name(patterns: Iterable[str], name: str) -> bool:
+    """Return whether the name of a tool fits one of some patterns. Capital and small letters are the same."""
+    return any([fnmatchcase(name.casefold(), pattern.casefold()) for pattern in patterns])
+
+
 def forbid(settings: ActionSettings, what: str, reason: str) -> PolicyVerdict:
     """Return the verdict for something forbidden. `what` and `reason` must not quote content."""
     words = settings.words.replace("{what}", what).replace("{reason}", reason)
@@ -40,19 +46,17 @@ def forbid(settings: ActionSettings, what: str, reason: str) -> PolicyVerdict:
     return Replace((block,), reason=reason)
 
 
-def compiled(pattern: str, setting: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+def compiled(pattern: str, setting: str, *, ignore_case: bool = False) -> LinearPattern:
     """Return a pattern of the settings. Raises `SettingsProblem` if it is not one, or if it matches nothing at all."""
     try:
-        # Patterns are combined, where flags for the whole of it are not allowed: write (?i:…) for (?i).
-        re.compile(f"(?:{pattern})")
-        found = re.compile(pattern, flags)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise SettingsProblem(f"{setting}: not a regular expression: {error}") from None
+        found = LinearPattern(pattern, ignore_case=ignore_case)
+    except PatternProblem as problem:
+        raise SettingsProblem(f"{setting}: not a regular expression: {problem}") from None
     if found.search("") is not None:
         raise SettingsProblem(f"{setting}: the pattern matches an empty text")
     return found
 
 
-def compiled_all(patterns: Iterable[str], setting: str) -> tuple[re.Pattern[str], ...]:
+def compiled_all(patterns: Iterable[str], setting: str) -> tuple[LinearPattern, ...]:
     """Return several patterns of the settings; see `compiled`."""
     return tuple([compiled(pattern, f"{setting}[{number}]") for number, pattern in enumerate(patterns)])

@@ -63,7 +63,7 @@ class BlockPhrases(Policy):
         return PASS if changed is block else self._verdict(changed)
 
     def _changed(self, text: str) -> str:
-        return self._scan.pattern.sub(lambda _: self._settings.replace or "", text)
+        return self._scan.replaced(text, lambda _: self._settings.replace or "")
 
     def _verdict(self, changed: Block | Request) -> object:
         return self._stop() if self._settings.replace is None else Rewrite(changed, reason="a phrase was replaced")

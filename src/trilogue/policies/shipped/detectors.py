@@ -6,13 +6,14 @@ Each pattern is limited in length, and comes with a second one for its beginning
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 
 from msgspec import Struct
 
-from trilogue.policies.scan import NEVER, Scan, Step, longest, partly_written, steps_of, written
+from trilogue.policies.patterns import FirstOf, Searcher
+from trilogue.policies.scan import MARGIN, NEVER, Scan, Step, longest, partly_written, steps_of, written
 
 
 class Detector(Struct, frozen=True, kw_only=True):
@@ -24,6 +25,13 @@ class Detector(Struct, frozen=True, kw_only=True):
     reach: int
     left: str = ""
     valid: Callable[[str], bool] | None = None
+
+
+class OwnDetector(Struct, frozen=True):
+    """A kind of data that the settings add. `reach`: the length of its longest match; None if there is no limit."""
+
+    pattern: Searcher
+    reach: int | None
 
 
 def _detector(kind: str, steps: list[Step], *, left: str = "", valid: Callable[[str], bool] | None = None) -> Detector:
@@ -131,16 +139,24 @@ PLACEHOLDER = [Step("<", 2, 2), Step(" ", 0, 1), Step("[A-Za-z0-9_]", 3, 40), St
 """the placeholder of a redacted value: `<<EMAIL_1>>`; models add spaces and change case"""
 
 
-def scan_for(detectors: Iterable[Detector], *, placeholders: bool) -> Scan:
-    """Return one scan for several kinds. The name of the group that matches is the kind; PLACEHOLDER for those."""
+def scan_for(detectors: Iterable[Detector], *, placeholders: bool, own: Sequence[OwnDetector] = ()) -> Scan:
+    """Return one scan for several kinds. The name of the group that matches is the kind; PLACEHOLDER for those.
+
+    `own`: further kinds, which go first.
+    """
     chosen = list(detectors)
     if placeholders:
         chosen.insert(0, _detector("PLACEHOLDER", PLACEHOLDER))
-    return Scan(
-        pattern=re.compile(_one_of([(found.left, f"(?P<{found.kind}>{found.pattern})") for found in chosen])),
-        partial=re.compile(_one_of([(found.left, found.partial) for found in chosen])),
-        reach=max([found.reach for found in chosen], default=0),
-    )
+    built_in = re.compile(_one_of([(found.left, f"(?P<{found.kind}>{found.pattern})") for found in chosen]))
+    partials = [(found.left, found.partial) for found in chosen]
+    pattern = FirstOf([*[one.pattern for one in own], built_in]) if own else built_in
+    reaches = [one.reach for one in own if one.reach is not None]
+    if len(reaches) < len(own):
+        return Scan(pattern=pattern, reach=None, folds=True)
+    # Without a pattern for its beginnings, everything within reach of the end may be one.
+    partials += [("", rf"(?s:.){{1,{reach + MARGIN}}}\Z") for reach in reaches[:1] and [max(reaches)]]
+    reach = max([*[found.reach for found in chosen], *reaches], default=0)
+    return Scan(pattern=pattern, partial=re.compile(_one_of(partials)), reach=reach, folds=True)
 
 
 def _one_of(patterns: list[tuple[str, str]]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trilogue.model import Json
+from trilogue.policies.patterns import Searcher
 from trilogue.policies.shipped.action import SettingsProblem, compiled
 
 Check = Callable[[Json, Json, "Schema"], bool]
@@ -24,7 +25,7 @@ class Schema:
 
     def __init__(self, root: Json, setting: str) -> None:
         self._root = root
-        self._patterns: dict[str, re.Pattern[str]] = {}
+        self._patterns: dict[str, Searcher] = {}
         self._depth = 0
         self._check_schema(root, setting)
 

@@ -17,9 +17,9 @@ from msgspec import field
 from trilogue.model import Block, Request, ToolCall
 from trilogue.policies.calls import map_arguments
 from trilogue.policies.policy import Context, Policy, PolicySettings
-from trilogue.policies.scan import Scan, scan_of, written
+from trilogue.policies.scan import Scan, longest_match, written
 from trilogue.policies.shipped.action import SettingsProblem, compiled
-from trilogue.policies.shipped.detectors import DETECTORS, KINDS, PLACEHOLDER, Detector, scan_for
+from trilogue.policies.shipped.detectors import DETECTORS, KINDS, PLACEHOLDER, Detector, OwnDetector, scan_for
 from trilogue.policies.texts import map_block, map_request
 from trilogue.policies.verdicts import PASS, Rewrite
 
@@ -95,21 +95,20 @@ class Redact(Policy):
         chosen = settings if isinstance(settings, RedactSettings) else RedactSettings()
         super().__init__(chosen)
         self._settings = chosen
-        detectors = [*_custom(chosen.patterns), *_built_in(chosen.kinds)]
-        self._valid = {detector.kind: detector.valid for detector in detectors if detector.valid}
-        self._request = scan_for(detectors, placeholders=False).pattern
-        in_response = detectors if chosen.directions != "request" else []
-        self._response = scan_for(in_response, placeholders=chosen.restore)
-        limited = all([detector.reach for detector in in_response])
-        self.text = "flow" if limited else "whole"
-        self.reasoning = self.text if chosen.reasoning else None
+        built_in, own = _built_in(chosen.kinds), _custom(chosen.patterns)
+        self._valid = {detector.kind: detector.valid for detector in built_in if detector.valid}
+        self._request = scan_for(built_in, placeholders=False, own=own)
+        both = chosen.directions != "request"
+        self._response = scan_for(built_in if both else [], placeholders=chosen.restore, own=own if both else [])
+        self.text = "flow"
+        self.reasoning = "flow" if chosen.reasoning else None
 
     def on_request(self, request: Request, context: Context) -> object:
         """Put placeholders in place of values."""
         if self._settings.directions == "response":
             return PASS
         values = _Values(_placeholders_in(request))
-        changed = map_request(request, lambda text: self._request.sub(self._marker(values), text))
+        changed = map_request(request, lambda text: self._request.replaced(text, self._marker(values)))
         context.notes[self] = values
         if changed is request:
             return PASS
@@ -122,34 +121,35 @@ class Redact(Policy):
 
     def on_match(self, match: re.Match[str], context: Context) -> object:
         """Restore a placeholder, or redact a value."""
-        return self._replacement(match, context)
+        replacement = self._replacement(match, context)
+        return PASS if replacement is None else replacement
 
     def on_block(self, block: Block, context: Context) -> object:
         """Restore and redact inside a complete block; in a call, inside the strings of its arguments."""
 
         def change(text: str) -> str:
-            return self._response.pattern.sub(lambda match: self._replacement(match, context), text)
+            return self._response.replaced(text, lambda match: self._replacement(match, context))
 
         changed: Block = map_arguments(block, change) if isinstance(block, ToolCall) else map_block(block, change)
         return PASS if changed is block else Rewrite(changed)
 
-    def _marker(self, values: _Values) -> Callable[[re.Match[str]], str]:
-        def mark(match: re.Match[str]) -> str:
+    def _marker(self, values: _Values) -> Callable[[re.Match[str]], str | None]:
+        def mark(match: re.Match[str]) -> str | None:
             kind, value = match.lastgroup or "", match.group()
-            return values.mark(kind, value) if self._is_valid(kind, value) else value
+            return values.mark(kind, value) if self._is_valid(kind, value) else None
 
         return mark
 
-    def _replacement(self, match: re.Match[str], context: Context) -> str:
+    def _replacement(self, match: re.Match[str], context: Context) -> str | None:
+        """Return what takes the place of a match, or None if it is nothing that is looked for."""
         kind, value = match.lastgroup or "", match.group()
         values: _Values = context.notes.get(self, _NONE)
         if kind == "PLACEHOLDER":
-            restored = values.restored(value)
-            return value if restored is None else restored
+            return values.restored(value)
+        if not self._is_valid(kind, value):
+            return None
         # A value that the client sent itself is not a secret to it.
-        if not self._is_valid(kind, value) or value in values.by_name.values():
-            return value
-        return f"[{kind} redacted]"
+        return value if value in values.by_name.values() else f"[{kind} redacted]"
 
     def _is_valid(self, kind: str, value: str) -> bool:
         check = self._valid.get(kind)
@@ -164,19 +164,17 @@ def _built_in(kinds: tuple[str, ...]) -> list[Detector]:
     return [detector for detector in DETECTORS if detector.kind in chosen]
 
 
-def _custom(patterns: dict[str, str]) -> list[Detector]:
-    """Return the patterns of the settings. One without a limit has no reach, so it is only found in whole blocks."""
+def _custom(patterns: dict[str, str]) -> list[OwnDetector]:
+    """Return the patterns of the settings. With one that has no limit, text waits for the end of the response."""
     found = []
     for kind, pattern in patterns.items():
         if not _KIND.fullmatch(kind) or kind in KINDS:
             raise SettingsProblem(f"patterns: {kind} must be a new name of capital letters")
-        checked = compiled(pattern, f"patterns.{kind}")
-        if checked.groups:
+        if compiled(pattern, f"patterns.{kind}").groups:
             raise SettingsProblem(f"patterns.{kind}: write groups as (?:…)")
-        scan = scan_of(checked)
-        reach = scan.reach if scan and scan.reach <= _LONGEST_CUSTOM else 0
-        # Without a pattern for its beginnings, everything within reach of the end may be one.
-        found.append(Detector(kind=kind, pattern=pattern, partial=rf"(?s:.){{1,{reach + 2}}}\Z", reach=reach))
+        named = compiled(f"(?P<{kind}>{pattern})", f"patterns.{kind}")
+        longest = longest_match(named)
+        found.append(OwnDetector(named, longest if longest is not None and longest <= _LONGEST_CUSTOM else None))
     return found
 
 

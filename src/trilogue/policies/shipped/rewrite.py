@@ -9,8 +9,9 @@ from typing import Literal
 from msgspec import Struct
 
 from trilogue.model import Block, Request
+from trilogue.policies.patterns import LinearPattern, escaped
 from trilogue.policies.policy import Context, Policy, PolicySettings
-from trilogue.policies.scan import LONGEST_PHRASE, Scan, longest_match, phrase_scan
+from trilogue.policies.scan import LONGEST_PHRASE, Scan, literal_scan, longest_match
 from trilogue.policies.shipped.action import SettingsProblem, compiled
 from trilogue.policies.texts import map_block, map_request
 from trilogue.policies.verdicts import PASS, Rewrite
@@ -51,10 +52,9 @@ class RewriteText(Policy):
             raise SettingsProblem("rules: there must be at least one")
         self._where = settings.where
         self._all = _all_of(self._rules)
-        self.find = _scan(self._all, self._rules)
-        whole_or_flow: Literal["flow", "whole"] = "flow" if self.find else "whole"
-        self.text = whole_or_flow if "text" in self._where else None
-        self.reasoning = whole_or_flow if "reasoning" in self._where else None
+        self.find = self._scan = _scan(self._all, self._rules)
+        self.text = "flow" if "text" in self._where else None
+        self.reasoning = "flow" if "reasoning" in self._where else None
         self.calls = "arguments" in self._where
 
     def on_request(self, request: Request, context: Context) -> object:
@@ -69,16 +69,16 @@ class RewriteText(Policy):
         return self._replacement(match)
 
     def on_block(self, block: Block, context: Context) -> object:
-        """Rewrite a whole block: the strings in arguments, or text that a rule without a limit looks at."""
+        """Rewrite the strings in the arguments of a call."""
         changed = map_block(block, self._changed)
         return PASS if changed is block else Rewrite(changed)
 
     def _changed(self, text: str) -> str:
-        return self._all.sub(self._replacement, text)
+        return self._scan.replaced(text, self._replacement)
 
     def _replacement(self, match: re.Match[str]) -> str:
         rule = next(rule for rule in self._rules if match[rule.name] is not None)
-        return rule.replacement(match)
+        return rule.replacement(match, dict(self._all.groupindex))
 
 
 class _Rule:
@@ -87,16 +87,15 @@ class _Rule:
             raise SettingsProblem(f"{setting}: either find or pattern is required")
         if len(rule.find) > LONGEST_PHRASE:
             raise SettingsProblem(f"{setting}.find: has more than {LONGEST_PHRASE} characters")
-        flags = re.IGNORECASE if rule.ignore_case else re.NOFLAG
         self.literal = rule.find
         self.ignore_case = rule.ignore_case
-        self._pattern = rule.pattern or re.escape(rule.find)
-        own = compiled(self._pattern, setting, flags)
-        if own.groupindex or _BACK.search(rule.pattern):
-            raise SettingsProblem(f"{setting}.pattern: named groups and back references are not supported")
+        self._pattern = rule.pattern or escaped(rule.find)
+        own = compiled(rule.pattern, f"{setting}.pattern", ignore_case=rule.ignore_case) if rule.pattern else None
+        if own is not None and own.groupindex:
+            raise SettingsProblem(f"{setting}.pattern: named groups are not supported")
         self.name = "r" + re.sub(r"\D", "", setting)
         self._replace = rule.replace if rule.pattern else rule.replace.replace("\\", r"\\")
-        if any([number and int(number) > own.groups for number in _GROUP.findall(self._replace)]):
+        if any([number and int(number) > (own.groups if own else 0) for number in _GROUP.findall(self._replace)]):
             raise SettingsProblem(f"{setting}.replace: the pattern has no such group")
 
     def written(self) -> str:
@@ -104,26 +103,26 @@ class _Rule:
         flag = "i" if self.ignore_case else ""
         return f"(?P<{self.name}>(?{flag}:{self._pattern}))"
 
-    def replacement(self, match: re.Match[str]) -> str:
-        """Return the text to put in place of a match of the pattern of all rules."""
+    def replacement(self, match: re.Match[str], groupindex: dict[str, int]) -> str:
+        """Return the text to put in place of a match of the pattern of all rules. `groupindex`: its groups by name."""
         # The groups of a rule follow the one that is around all of it.
-        first = match.re.groupindex[self.name]
+        first = groupindex[self.name]
         return _GROUP.sub(lambda found: match[first + int(found[1])] or "" if found[1] else "\\", self._replace)
 
 
 _GROUP = re.compile(r"\\(?:([0-9])|\\)")
 """in a replacement: a group of the pattern, or a backslash"""
-_BACK = re.compile(r"\\[1-9]|\(\?P=")
 
 
-def _all_of(rules: Iterable[_Rule]) -> re.Pattern[str]:
-    return re.compile("|".join([rule.written() for rule in rules]))
+def _all_of(rules: Iterable[_Rule]) -> re.Pattern[str] | LinearPattern:
+    pattern = "|".join([rule.written() for rule in rules])
+    # Literal texts need no other engine, and are found faster without.
+    return re.compile(pattern) if all([rule.literal for rule in rules]) else compiled(pattern, "rules")
 
 
-def _scan(pattern: re.Pattern[str], rules: list[_Rule]) -> Scan | None:
-    """Return the scan of all rules, or None if one of them has no limit."""
+def _scan(pattern: re.Pattern[str] | LinearPattern, rules: list[_Rule]) -> Scan:
+    """Return the scan of all rules. If a rule has no limit, only a complete text can be searched."""
     if all([rule.literal for rule in rules]):
-        by_case = phrase_scan([rule.literal for rule in rules], ignore_case=any([rule.ignore_case for rule in rules]))
+        by_case = literal_scan([rule.literal for rule in rules], ignore_case=any([rule.ignore_case for rule in rules]))
         return Scan(pattern=pattern, partial=by_case.partial, reach=by_case.reach)
-    longest = longest_match(pattern)
-    return None if longest is None else Scan(pattern=pattern, reach=longest)
+    return Scan(pattern=pattern, reach=longest_match(pattern))

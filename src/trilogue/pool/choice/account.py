@@ -129,7 +129,8 @@ class AccountRequest(Struct):
 class Lease(Struct, frozen=True, gc=False):
     """An account reserved for one attempt, until it is `finished`, `failed` or `released`. `since`: when.
 
-    `how`: sticky, only, strategy, last_resort or stripped. `broken`: why a conversation had to change its account.
+    `how`: sticky, only, strategy, last_resort, probe, stripped or adjusted. `broken`: why a conversation had to change
+    its account.
     """
 
     account: Account

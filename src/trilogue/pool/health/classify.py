@@ -13,7 +13,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
+from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure, UpstreamTimeout
 from trilogue.model import Failure, FailureKind
 from trilogue.pool.settings import RetryRule
 from trilogue.protocols.failure.convert import failure_of
@@ -65,6 +65,10 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """HTTP status of the failure, for the record"""
     text: str = ""
     """the reason in our own words; empty if only the upstream's words say it"""
+    unreached: bool = False
+    """whether there was no connection, or one that was closed before any response"""
+    words: str = ""
+    """the upstream's words, if they are about the account: its key, its money or its limits"""
 
     @property
     def is_final(self) -> bool:
@@ -143,6 +147,11 @@ NOT_FOUND = "not_found"
 
 NO_CREDENTIAL = "no_credential"
 """There was no key to send."""
+
+FORBIDDEN = "forbidden"
+"""A 403 that may be about the request, or about what the key may do."""
+MOST_WORDS = 200
+"""Characters of the upstream's words about an account."""
 
 LOOP_TEXT = _pattern(r"passed \d+ gateways and goes in a circle")
 """Our own message, from another gateway behind this one."""
@@ -339,6 +348,12 @@ ROWS: tuple[FailureRow, ...] = (
         statuses=frozenset({404}),
         kinds=frozenset({FailureKind.NOT_FOUND}),
     ),
+    FailureRow(
+        why=FORBIDDEN,
+        action=Action.CLIENT,
+        statuses=frozenset({403}),
+        kinds=frozenset({FailureKind.PERMISSION}),
+    ),
 )
 
 OTHERWISE = "client_error"
@@ -365,8 +380,19 @@ def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) ->
         any_model=row.any_model,
         blame_proxy=row.blame_proxy or (isinstance(error, UpstreamConnect) and error.proxy),
         status=failure.status,
+        unreached=isinstance(error, UpstreamConnect) or (isinstance(error, UpstreamTimeout) and error.connecting),
         text=str(error) if is_ours else "",
+        words="" if is_ours or (row.action, row.scope) not in _ABOUT_ACCOUNT else _words(failure),
     )
+
+
+_ABOUT_ACCOUNT = frozenset({(Action.DISABLE, Scope.ACCOUNT), (Action.COOLDOWN, Scope.ACCOUNT)})
+
+
+def _words(failure: Failure) -> str:
+    """Return what an upstream says, on one line of a limited length."""
+    text = "".join([character if character.isprintable() else " " for character in failure.message[: 2 * MOST_WORDS]])
+    return " ".join(text.split())[:MOST_WORDS]
 
 
 def rule_matches(rule: RetryRule, failure: Failure) -> bool:

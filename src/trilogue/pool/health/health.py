@@ -16,7 +16,7 @@ from random import Random
 from trilogue.pool.changes import Adjusted, Change, Cooled, Erred, Switched
 from trilogue.pool.choice.account import Account, Lease, ModelCooldown
 from trilogue.pool.choice.ready import ReadyAccounts
-from trilogue.pool.health.classify import NOT_FOUND, Action, Scope, Verdict
+from trilogue.pool.health.classify import FORBIDDEN, NOT_FOUND, Action, Scope, Verdict
 from trilogue.pool.settings import PoolSettings
 
 JITTER = 0.2
@@ -44,6 +44,8 @@ FIRST_PROBE = 2.0
 """Seconds until a disabled account is probed if every other one is disabled too."""
 LONGEST_PROBE = 86_400.0
 _NEVER = ModelCooldown(0.0, "", 0)
+_PROVES_NOTHING = frozenset({NOT_FOUND, FORBIDDEN})
+"""Refusals that do not show whether the upstream accepts the key."""
 
 
 class Health:
@@ -56,6 +58,8 @@ class Health:
         """the provider is used after the other targets of a request until then"""
         self.why = ""
         """reason of either"""
+        self.reached_at = -math.inf
+        """when the upstream was last heard of: only then is it worth waiting for one that cannot be reached"""
         self._faults = 0
         """of servers or of the network, in a row"""
         self._cooldowns = 0
@@ -68,11 +72,8 @@ class Health:
         self._changes = changes
 
     def succeeded(self, lease: Lease, now: float) -> None:
-        """End every cooldown that began before this request was sent: the upstream has responded."""
-        self._faults = self._cooldowns = 0
-        if self.failing_until > now and lease.since >= self._failed_at:
-            self.failing_until = 0.0
-            self._write(Cooled(self._provider, "", "", 0.0, True, "", 0))
+        """End every cooldown that began before this request was sent: the upstream accepts the account."""
+        self._responded(lease, now)
         account = lease.account
         if lease.since < account.failed_at:
             return
@@ -89,16 +90,31 @@ class Health:
             del account.model_cooldowns[lease.model]
             self._write(Cooled(self._provider, account.name, lease.model, 0.0, False, "", 0))
 
+    def _responded(self, lease: Lease, now: float) -> None:
+        """End an outage of the provider that began before this request was sent."""
+        self._faults = self._cooldowns = 0
+        self.reached_at = now
+        if self.failing_until > now and lease.since >= self._failed_at:
+            self.failing_until = 0.0
+            self._write(Cooled(self._provider, "", "", 0.0, True, "", 0))
+
     def failed(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float | None:
         """Apply a verdict. Return until when a cooldown lasts, or None if nothing is cooling down."""
         account = lease.account
+        if not verdict.unreached:
+            self.reached_at = now
         if verdict.action in (Action.CLIENT, Action.STRIP):
-            # It refused this request alone, so the upstream works and accepts the key.
-            self.succeeded(lease, now)
-            if verdict.why == NOT_FOUND:
-                # The address may be wrong, and then every request fails like this: it must be visible somewhere.
+            if verdict.why in _PROVES_NOTHING:
+                # The address may be wrong, or what the key may do, and then every request fails like this: it must be
+                # visible somewhere.
                 account.failed += 1
+                self._responded(lease, now)
                 self.note_error(account, now, verdict)
+                if account.disabled_by == "upstream":
+                    self._schedule_probe(account, now)
+            else:
+                # It refused this request alone, so the upstream works and accepts the key.
+                self.succeeded(lease, now)
             return None
         if not verdict.blame_proxy:
             account.failed += 1
@@ -117,8 +133,8 @@ class Health:
     def note_error(self, account: Account, now: float, verdict: Verdict) -> None:
         """Make this the last error of an account, without any other consequence."""
         account.error, account.error_status, account.error_at = verdict.why, verdict.status, now
-        account.error_text = verdict.text
-        self._write(Erred(self._provider, account.name, verdict.why, verdict.status, now, verdict.text))
+        account.error_text = verdict.text or verdict.words
+        self._write(Erred(self._provider, account.name, verdict.why, verdict.status, now, account.error_text))
 
     def enable(self, account: Account) -> None:
         """Enable an account and end its probes."""
@@ -164,7 +180,9 @@ class Health:
         elif account is not None and change.model:
             self._cool_down_for(account, change.model, ModelCooldown(until, change.why, change.failures), now)
         elif account is not None:
-            account.failures, account.why = change.failures, change.why
+            account.failures = change.failures
+            if not account.disabled_by:
+                account.why = change.why
             if change.failing:
                 account.failing_until = until
             else:
@@ -321,7 +339,8 @@ class Health:
     def _use_last(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float:
         account = lease.account
         account.failing_until = now + self._delay(verdict, self._count_failure(lease, now), rng)
-        account.why = verdict.why
+        if not account.disabled_by:
+            account.why = verdict.why
         self._ready.cool_down(account, account.failing_until, verdict.why, failing=True)
         self._write(
             Cooled(self._provider, account.name, "", account.failing_until, True, verdict.why, account.failures)

@@ -138,8 +138,10 @@ def _message_blocks(message: Json, response_id: str) -> tuple[list[Block], dict[
     blocks += texts
     if message["refusal"] is not None:
         blocks += _refusal(message["refusal"], rest)
-    if message["audio"] is not None and (audio := read_audio(message["audio"], f"{MESSAGE}.audio")) is not None:
-        blocks.append(audio)
+    if message["audio"] is not None:
+        said = "".join(block.text for block in blocks if isinstance(block, Text))
+        if (audio := read_audio(message["audio"], f"{MESSAGE}.audio", said)) is not None:
+            blocks.append(audio)
     if message["tool_calls"] is not None or message["function_call"] is not None:
         blocks += _calls(message, rest, response_id)
     return blocks, rest
@@ -220,7 +222,12 @@ def _part_block(part: Json, path: str) -> Block:
         return Text(text=text_value, path=path, extras=fields.rest())
     if kind == "refusal" and isinstance(part.get("refusal"), str):
         return Refusal(text=part["refusal"], path=path)
-    return Native(type=kind, data=part if isinstance(part, dict) else {"value": part}, path=path)
+    data = part if isinstance(part, dict) else {"value": part}
+    return Native(type=kind, data=data, harmless=kind in _HARMLESS, path=path)
+
+
+_HARMLESS = frozenset({"file", "image_url", "input_audio", "reference", "video_url"})
+"""parts without a neutral counterpart of which the client only takes note"""
 
 
 def citation_of(entry: dict[str, Json], offset: int = 0) -> Citation:

@@ -34,7 +34,7 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols.chat.audio import AudioAssembler
+from trilogue.protocols.chat.audio import MOST_COMPARED, AudioAssembler
 from trilogue.protocols.chat.decode_response import MESSAGE, content_blocks, read_tier, says_something
 from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_text, find_failure
 from trilogue.protocols.chat.open_blocks import CallAssembler, Flow, TextFlow
@@ -117,9 +117,6 @@ class ChatStreamDecoder(TextFlow):
             return self._count_text
         return ignore_text if self._flow is Flow.RAW and not self._details else None
 
-    def _count_text(self, text: str) -> None:
-        self._text_length += len(text)
-
     @property
     def retained(self) -> frozenset[type[Block]]:
         """The kinds of blocks that wait for a name, for their end, or for good: those of other choices."""
@@ -157,6 +154,9 @@ class ChatStreamDecoder(TextFlow):
             calls = self._calls
             return not content and not reasoning and calls is not None and calls.take_short(delta.tool_calls)
         if content and not reasoning and self._flow is Flow.TEXT:
+            # As `_count_text` does, without a call.
+            if self._text_length < MOST_COMPARED:
+                self._opening += content
             self._text_length += len(content)
             self._out.append(Delta(self._block, content))
             return True
@@ -289,6 +289,8 @@ class ChatStreamDecoder(TextFlow):
     def _on_audio(self, value: Json) -> None:
         if self._audio is None:
             self._audio = AudioAssembler(f"{MESSAGE}.audio")
+        if self._audio.is_another(value):
+            self._flush_audio(self._audio)
         self._audio.take(value)
 
     def _on_annotations(self, value: Json) -> None:

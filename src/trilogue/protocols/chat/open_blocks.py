@@ -7,8 +7,8 @@ all calls the same one, repeat the id or make a new one for every fragment, send
 object. Which fragments belong together is decided by id, then by index, then by whether the arguments so far are
 complete. Some servers give two calls the same id, or send a complete call once more.
 
-Text, refusals and reasoning follow each other, and each starts its own block. Annotations, the details of reasoning and
-audio belong to the block that is open.
+Text, refusals and reasoning follow each other, and each starts its own block. Annotations and the details of reasoning
+belong to the block that is open. Audio is a block after all texts, because its fragments can come between theirs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.chat.audio import AudioAssembler
+from trilogue.protocols.chat.audio import MOST_COMPARED, AudioAssembler
 from trilogue.protocols.chat.calls import ARGUMENTS, CALL, CALL_BODY, arguments_text, dotted, kind_of
 from trilogue.protocols.chat.decode_response import MESSAGE, citation_of
 from trilogue.protocols.chat.reasoning import details_opaque, signature_field, signature_of, signed
@@ -49,7 +49,7 @@ _NOTHING = frozenset({"{}", "null"})
 
 
 class OpenToolCall:
-    """One call while its fragments arrive. Its block starts when the name is known."""
+    """One call while its fragments arrive. Its block starts with its arguments: until then, its name may be cut."""
 
     __slots__ = (
         "_held",
@@ -192,6 +192,7 @@ class CallAssembler:
             return
         call = self._find(index, call_id, name, piece)
         if call is None:
+            self.settle()
             call = OpenToolCall(kind, index)
             self._open.append(call)
         self._last = call
@@ -204,11 +205,19 @@ class CallAssembler:
                 # An earlier call has this id. This one gets an id of its own, and the index tells them apart.
                 self._shared.add(call_id)
             self._by_id[call_id] = call
-        call.name = call.name or name
+        self._name(call, name)
         call.signature = call.signature or (signature_of(entry) if fields["extra_content"] else None)
         if rest or unknown:
             self._keep(call, {**rest, **dotted(kind, unknown)})
         self._feed(call, piece)
+
+    def _name(self, call: OpenToolCall, piece: str) -> None:
+        """Add to the name of a call, as official clients do. Some servers repeat the whole name in every fragment."""
+        if not piece or piece == call.name:
+            return
+        if call.block is not None:
+            raise UpstreamProtocolError("the name of a tool call changed after its arguments had begun")
+        call.name += piece
 
     def _keep(self, call: OpenToolCall, extras: dict[str, Json]) -> None:
         """Keep unknown fields: in the call's extras until its block starts, then with those of the response."""
@@ -241,15 +250,19 @@ class CallAssembler:
             # Some servers repeat complete arguments at the end.
             return
         pieces = call.take(piece) if piece else []
-        if call.block is None and call.name:
-            self._start(call)
+        if call.block is None and call.name and call.begun:
+            self._begin(call)
             pieces = call.release()
         for text in pieces:
             self._decoder.emit(Delta(call.block or 0, text))
 
-    def _start(self, call: OpenToolCall) -> None:
+    def _begin(self, call: OpenToolCall) -> None:
+        """Start the block of a call, after what was open before it."""
         self._before()
-        self.settle()
+        self._settle_before(call)
+        self._start(call)
+
+    def _start(self, call: OpenToolCall) -> None:
         call.id = call.id or derive_id("call_", self._response_id, self._started)
         self._started += 1
         extras: dict[str, Json] | None = call.extras or None
@@ -260,15 +273,29 @@ class CallAssembler:
         block = ToolCall(id=call.id, name=call.name, kind=call.kind, path=path, extras=extras)
         call.block = self._decoder.start_block(block)
 
+    def _settle_before(self, call: OpenToolCall) -> None:
+        for earlier in list(self._open):
+            if earlier is not call:
+                self._settle_one(earlier, at_end=False)
+
     def settle(self, *, at_end: bool = False) -> None:
         """Close the calls whose arguments are complete, because another block starts.
 
         `at_end`: no more calls follow, so a call without arguments is complete too, and so is free text.
         """
         for call in list(self._open):
-            complete = not call.begun or call.complete if at_end else call.begun and call.ended
-            if call.block is not None and complete:
-                self._close(call)
+            self._settle_one(call, at_end=at_end)
+
+    def _settle_one(self, call: OpenToolCall, *, at_end: bool) -> None:
+        if call.block is None and call.name:
+            # Something else begins, so nothing more of its name is expected.
+            self._before()
+            self._start(call)
+            for text in call.release():
+                self._decoder.emit(Delta(call.block or 0, text))
+        complete = not call.begun or call.complete if at_end else call.begun and call.ended
+        if call.block is not None and complete:
+            self._close(call)
 
     def finish(self, reason: StopReason) -> None:
         """Close all calls at the end of the response.
@@ -278,6 +305,8 @@ class CallAssembler:
         for call in list(self._open):
             if call.cut and reason not in CUT_SHORT:
                 raise UpstreamTruncated("the response ended inside the arguments of a tool call")
+            if call.block is None and call.name:
+                self._begin(call)
             if call.block is not None:
                 self._close(call)
             elif call.begun:
@@ -317,6 +346,8 @@ class TextFlow(StreamDecoder):
         self._flow = Flow.NONE
         self._block = 0
         self._text_length = 0
+        self._opening = ""
+        """how the text begins, for comparison with the transcript of audio"""
         self._text_start = 0
         """the length of all texts before this block; annotations count from the start of the first one"""
         self._details: list[dict[str, Json]] = []
@@ -330,11 +361,17 @@ class TextFlow(StreamDecoder):
         if self._flow is not flow:
             self._open_flow(flow)
         if flow is Flow.TEXT:
-            self._text_length += len(text)
+            self._count_text(text)
         if flow in (Flow.SUMMARY, Flow.RAW):
             self._out.append(ReasoningDelta(self._block, text, 0, flow is Flow.RAW))
         else:
             self._out.append(Delta(self._block, text))
+
+    def _count_text(self, text: str) -> None:
+        # Adding strings is cheaper than a list here, because it needs no call and ends soon.
+        if self._text_length < MOST_COMPARED:
+            self._opening += text
+        self._text_length += len(text)
 
     def _open_flow(self, flow: Flow) -> None:
         self._settle()
@@ -344,12 +381,15 @@ class TextFlow(StreamDecoder):
 
     def _settle(self) -> None:
         """Close what is open, because another block starts."""
-        self._close_flow()
+        self._close_flow(goes_on=True)
         if self._calls is not None:
             self._calls.settle()
 
-    def _close_flow(self) -> None:
-        """Close the text that is open, because a call or another block starts, or the response ends."""
+    def _close_flow(self, goes_on: bool = False) -> None:
+        """Close the text that is open, because a call or another block starts, or the response ends.
+
+        `goes_on`: other text follows, so audio waits.
+        """
         flow, opaque = self._flow, None
         if flow is Flow.TEXT and self._annotations:
             self._flush_text()
@@ -358,7 +398,12 @@ class TextFlow(StreamDecoder):
         if flow is not Flow.NONE:
             self._out.append(BlockStop(self._block, opaque))
             self._flow = Flow.NONE
-        if self._audio is not None and (audio := self._audio.finish()) is not None:
+
+        if self._audio is not None and not goes_on:
+            self._flush_audio(self._audio)
+
+    def _flush_audio(self, assembler: AudioAssembler) -> None:
+        if (audio := assembler.finish(self._opening)) is not None:
             self.whole_block(audio)
 
     def _flush_text(self) -> None:

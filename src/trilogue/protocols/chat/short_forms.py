@@ -16,7 +16,7 @@ import re
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.jsontext.text import DECODE_ERRORS, decode_whole
+from trilogue.jsontext.text import DECODE_ERRORS, Count, decode_whole
 from trilogue.model import Block, FunctionTool, Json, Role, Text, Tool, ToolCall, ToolResult, Turn, Usage
 from trilogue.protocols.chat.usage import STOPS, decode_stop, decode_usage
 from trilogue.protocols.codec import ResponseSummary
@@ -105,27 +105,27 @@ class _Message(Struct):
 
 
 class _ChatInputDetails(Struct, forbid_unknown_fields=True):
-    cached_tokens: int = 0
-    cache_write_tokens: int | None = None
-    audio_tokens: int = 0
-    image_tokens: int = 0
-    text_tokens: int = 0
+    cached_tokens: Count = 0
+    cache_write_tokens: Count | None = None
+    audio_tokens: Count = 0
+    image_tokens: Count = 0
+    text_tokens: Count = 0
 
 
 class _OutputDetails(Struct, forbid_unknown_fields=True):
-    reasoning_tokens: int = 0
-    audio_tokens: int = 0
-    text_tokens: int = 0
-    accepted_prediction_tokens: int = 0
-    rejected_prediction_tokens: int = 0
+    reasoning_tokens: Count = 0
+    audio_tokens: Count = 0
+    text_tokens: Count = 0
+    accepted_prediction_tokens: Count = 0
+    rejected_prediction_tokens: Count = 0
 
 
 class _ChatUsage(Struct, forbid_unknown_fields=True):
     """Usage as the official API writes it. Other forms are decoded in full."""
 
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
+    prompt_tokens: Count
+    completion_tokens: Count
+    total_tokens: Count
     prompt_tokens_details: _ChatInputDetails | None = None
     completion_tokens_details: _OutputDetails | None = None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from trilogue.errors import BadRequest
 from trilogue.model import (
     Effort,
@@ -13,8 +15,8 @@ from trilogue.model import (
     ThinkingMode,
 )
 from trilogue.protocols.chat.controls import Paths
-from trilogue.protocols.chat.wire import EFFORTS
 from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.effort import with_effort
 from trilogue.protocols.fields.reader import Fields, LooseFields
 
 _Read = tuple[Thinking | None, Fields | None]
@@ -32,7 +34,7 @@ def decode_thinking(fields: Fields, paths: Paths) -> Thinking | None:
             paths |= {"thinking": name, "effort": name, "visibility": name}
             fields.keep(name, rest)
             return thinking
-        # An unknown level may be known to the upstream.
+        # The upstream may know what it means.
         fields.put_back(name, value)
     return None
 
@@ -40,8 +42,7 @@ def decode_thinking(fields: Fields, paths: Paths) -> Thinking | None:
 def _read_effort(value: Json) -> _Read:
     if not isinstance(value, str):
         raise BadRequest("reasoning_effort must be a string", path="reasoning_effort")
-    effort = EFFORTS.get(value)
-    return (Thinking(effort=effort), None) if effort is not None else (None, None)
+    return with_effort(value), None
 
 
 def _read_reasoning(value: Json) -> _Read:
@@ -49,10 +50,8 @@ def _read_reasoning(value: Json) -> _Read:
     if not isinstance(value, dict):
         return None, None
     fields = LooseFields(value)
-    effort = EFFORTS.get(fields.text("effort") or "")
+    known = with_effort(fields.text("effort"))
     budget, enabled, exclude = fields.integer("max_tokens"), fields.flag("enabled"), fields.flag("exclude")
-    if effort is None and value.get("effort") is not None:
-        fields.put_back("effort", value["effort"])
     # False is the default; it is kept so that the request goes out unchanged.
     if exclude is False:
         fields.put_back("exclude", False)
@@ -60,9 +59,8 @@ def _read_reasoning(value: Json) -> _Read:
     if budget is not None and enabled is not None:
         fields.put_back("enabled", enabled)
     visibility = "omitted" if exclude else None
-    if effort is None and mode is None and visibility is None:
-        return None, None
-    return Thinking(effort=effort, mode=mode, budget=budget, visibility=visibility), fields
+    read = replace(known, mode=mode, budget=budget, visibility=visibility)
+    return (None, None) if read == Thinking() else (read, fields)
 
 
 def _read_thinking(value: Json) -> _Read:
@@ -105,10 +103,10 @@ THINKING_FIELDS = tuple(_THINKING_READERS)
 def encode_thinking(thinking: Thinking, request: Request, out: EncodingContext) -> dict[str, Json]:
     """Return the settings in their own spelling, or as `reasoning_effort` and the on/off switch of some servers."""
     if out.native:
-        # Settings that the gateway added have no name in the client's request.
+        # Settings that the gateway added have no name in the client's request, or one that they cannot be written to.
         name = (request.paths or {}).get("thinking")
-        if name is None:
-            name = "reasoning_effort" if thinking.effort else out.profile.thinking_switch or "reasoning_effort"
+        if name is None or (name == "reasoning_effort" and thinking.level is None):
+            name = "reasoning_effort" if thinking.level else out.profile.thinking_switch or "reasoning_effort"
         return {name: _THINKING_WRITERS[name](thinking)}
     if thinking.visibility not in (None, "omitted"):
         out.ledger.add("reasoning.visibility", request.where("thinking"))
@@ -126,7 +124,7 @@ def _is_off(thinking: Thinking) -> bool:
 
 def _write_reasoning(thinking: Thinking) -> dict[str, Json]:
     enabled = {ThinkingMode.ADAPTIVE: True, ThinkingMode.DISABLED: False}.get(thinking.mode or ThinkingMode.BUDGET)
-    body = {"effort": thinking.effort and thinking.effort.value, "max_tokens": thinking.budget, "enabled": enabled}
+    body = {"effort": thinking.level, "max_tokens": thinking.budget, "enabled": enabled}
     if thinking.visibility == "omitted":
         body["exclude"] = True
     return {name: value for name, value in body.items() if value is not None}
@@ -140,7 +138,7 @@ def _write_thinking(thinking: Thinking) -> dict[str, Json]:
 
 
 _THINKING_WRITERS: dict[str, Callable[[Thinking], Json]] = {
-    "reasoning_effort": lambda thinking: thinking.effort and thinking.effort.value,
+    "reasoning_effort": lambda thinking: thinking.level,
     "reasoning": _write_reasoning,
     "thinking": _write_thinking,
     "enable_thinking": lambda thinking: not _is_off(thinking),

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from trilogue.errors import UpstreamFailure
 from trilogue.model import Failure, FailureKind, Json, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.fields.extras import add_extras
+from trilogue.protocols.fields.reader import token_count
 from trilogue.protocols.stream.reply import Reply, declare_doubts
 
 _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
@@ -70,14 +73,14 @@ _FINISH: dict[StopReason, tuple[str, str | None]] = {
     StopReason.LENGTH: ("length", None),
     StopReason.CONTEXT_WINDOW: ("length", "stop.detail"),
     StopReason.TOOL_CALLS: ("tool_calls", None),
-    StopReason.PAUSE: ("stop", "stop.pause_turn"),
+    StopReason.PAUSE: ("length", "stop.pause_turn"),
     StopReason.REFUSAL: ("content_filter", None),
     StopReason.COMPACTION: ("stop", "stop.detail"),
 }
 
 
 def decode_usage(value: Json) -> Usage | None:
-    """Return the figures of a usage object; None if there is none."""
+    """Return the figures of a usage object; None if there is none. It is `estimated` if input or output is missing."""
     if not isinstance(value, dict) or not value:
         return None
     known, rest = _figures(value, _COUNTS)
@@ -87,13 +90,17 @@ def decode_usage(value: Json) -> Usage | None:
         other, rest = _figures(rest, _OTHER_COUNTS)
         prompt, completion = other["input_tokens"], other["output_tokens"]
     # Any two of the three figures are enough.
-    if prompt is None:
-        prompt = max(0, (total or 0) - (completion or 0))
-    if completion is None:
-        completion = max(0, (total or 0) - prompt)
+    if prompt is None and completion is not None and total is not None:
+        prompt = max(0, total - completion)
+    elif completion is None and prompt is not None and total is not None:
+        completion = max(0, total - prompt)
+    if prompt is None and completion is None:
+        return None
+    partial = prompt is None or completion is None
     if not rest and value.keys() <= _PLAIN:
-        return Usage(fresh=prompt, output=completion)
-    return _detailed(known, rest, prompt, completion)
+        return Usage(fresh=prompt or 0, output=completion or 0, estimated=partial)
+    usage = _detailed(known, rest, prompt or 0, completion or 0)
+    return replace(usage, estimated=True) if partial else usage
 
 
 def _detailed(known: Figures, rest: dict[str, Json], prompt: int, completion: int) -> Usage:
@@ -129,10 +136,8 @@ def _figures(value: dict[str, Json], names: Iterable[str]) -> tuple[Figures, dic
     known: Figures = dict.fromkeys(names)
     rest: dict[str, Json] = {}
     for name, item in value.items():
-        if name in known and type(item) is int:
-            known[name] = item if item > 0 else 0
-        elif name in known and type(item) is float and item.is_integer():
-            known[name] = int(item) if item > 0 else 0
+        if name in known and (count := token_count(item)) is not None:
+            known[name] = count
         elif item is not None:
             rest[name] = item
     return known, rest

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from trilogue.model import CallKind, Effort, Json, Protocol, Role, Tier
+from trilogue.model import CallKind, Json, Protocol, Role, Tier
 from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicy, refuse
 
 PROTOCOL = Protocol.CHAT
@@ -141,7 +141,6 @@ WEB_SEARCH = "web_search_options"
 
 CALL_KINDS = {"function": CallKind.FUNCTION, "custom": CallKind.CUSTOM}
 
-EFFORTS = {effort.value: effort for effort in Effort}
 
 TIERS = {tier.value: tier for tier in (Tier.AUTO, Tier.DEFAULT, Tier.FLEX, Tier.SCALE, Tier.PRIORITY, Tier.FAST)}
 # Only Responses has ultrafast, and only Messages reports batch.

@@ -25,6 +25,26 @@ BUDGETS = {
 }
 """the thinking tokens of each effort; `max` uses the whole output limit"""
 
+_NAMED = {effort.value: effort for effort in Effort}
+_OTHER_NAMES: dict[str, Effort | None] = {
+    **dict.fromkeys(("off", "disabled", "no"), Effort.NONE),
+    **dict.fromkeys(("min", "minimum", "lowest"), Effort.MINIMAL),
+    **dict.fromkeys(("normal", "standard", "moderate"), Effort.MEDIUM),
+    **dict.fromkeys(("auto", "default", "adaptive"), None),
+}
+"""names that are not higher than all known ones; None: the model's default"""
+
+
+def with_effort(name: str | None) -> Thinking:
+    """Return settings with the effort of this name, or the nearest one for a name that is not known.
+
+    Vendors have added levels only at the top so far (xhigh, max, ultra), so an unknown name is taken as the highest.
+    """
+    if name is None or name in _NAMED:
+        return Thinking(effort=None if name is None else _NAMED[name])
+    plain = name.strip().lower()
+    return Thinking(effort=_NAMED.get(plain) or _OTHER_NAMES.get(plain, Effort.MAX), effort_name=name)
+
 
 def effort_of_budget(budget: int, path: str, ledger: Ledger) -> Effort:
     """Return the effort that is nearest to a token budget, and declare the loss."""

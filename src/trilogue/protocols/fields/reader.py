@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trilogue.errors import BadRequest
-from trilogue.model import Extras, Json
+from trilogue.model import MOST_TOKENS, Extras, Json
 
 Readers = Mapping[str, tuple[str, Callable[[Any, str], Any]]]
 """wire name of a field → its neutral name, and the function that reads it, such as a method of `Fields`"""
@@ -151,8 +151,15 @@ class LooseFields(Fields):
         return None
 
 
-class NonNegative(int):
-    """The kind of a field that is a count; negative numbers read as 0."""
+class TokenCount(int):
+    """The kind of a field that is a count of tokens; see `token_count`."""
+
+
+def token_count(value: Json) -> int | None:
+    """Return a count of tokens; None for what is none: fractions, texts, negative numbers and absurdly large ones."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 class Kept:
@@ -179,10 +186,12 @@ def sort_fields(value: Json, kinds: Kinds) -> tuple[dict[str, Json], dict[str, J
             rest[name] = item
             continue
         kind = kinds[name]
-        if type(item) is kind or kind is object:
+        if (
+            type(item) is kind
+            or kind is object
+            or (kind is TokenCount and type(item) is int and 0 <= item <= MOST_TOKENS)
+        ):
             known[name] = item
-        elif kind is NonNegative and type(item) is int:
-            known[name] = item if item > 0 else 0
         else:
             known[name] = _converted(item, kind)
             unexpected = unexpected or known[name] is None or kind is Kept
@@ -200,8 +209,10 @@ def _converted(item: Json, kind: type | Mapping[str, Any]) -> Json:
         return item if type(item) is int else None
     if isinstance(kind, Mapping):
         return kind.get(item) if type(item) is str else None
-    if kind in (int, NonNegative) and type(item) is float and item.is_integer():
-        return int(item) if kind is int or item > 0 else 0
+    if kind is TokenCount:
+        return token_count(item)
+    if kind is int and type(item) is float and item.is_integer():
+        return int(item)
     return None
 
 

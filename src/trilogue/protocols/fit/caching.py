@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from trilogue.errors import Unsupported
 from trilogue.model import Caching, Protocol, Request, Tier
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import digest
@@ -49,6 +50,8 @@ def _without_refused_options(caching: Caching, request: Request, out: EncodingCo
     if caching.options is not None and not out.profile.cache_marks:
         out.ledger.add("cache.options", request.where("cache_options"))
         caching = replace(caching, options=None)
+    if out.native and not out.profile.prewarm and (caching.options or {}).get("prewarm"):
+        raise Unsupported(request.where("cache_options"), "the model cannot only warm its cache")
     if caching.automatic is not None and out.native and not out.profile.cache_marks:
         out.ledger.add("cache.mark", request.where("caching"))
         caching = replace(caching, automatic=None)
@@ -92,6 +95,9 @@ def fit_compatible(request: Request, out: EncodingContext) -> Request:
     """Return a Chat request that is passed through, without settings that the server does not accept."""
     changes: dict[str, Any] = {}
     if not out.profile.openai_fields:
+        if request.user is not None and request.where("user") == "safety_identifier":
+            # Compatible servers have only the older name.
+            request = replace(request, paths={**(request.paths or {}), "user": "user"})
         changes = dict.fromkeys(name for name in _ONLY_OPENAI if getattr(request, name) is not None)
         for name in changes:
             out.ledger.add(_ONLY_OPENAI[name], request.where(name))

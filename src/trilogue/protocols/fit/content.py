@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import is_
 from typing import Any
@@ -32,6 +32,9 @@ from trilogue.protocols.content.ids import digest
 
 # Mistral refuses tool call ids that are not nine letters and digits.
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
+
+_MARKS = ("cache_control", "prompt_cache_breakpoint")
+"""the names of cache marks"""
 
 _Change = Callable[[Turn, bool, EncodingContext], Turn]
 """a change of one turn; the flag is whether the turn is after the last assistant turn"""
@@ -114,7 +117,38 @@ def _same_protocol_changes(profile: Profile) -> list[_Change]:
         changes.append(_system_as_user)
     if profile.reasoning_field is None:
         changes.append(_without_reasoning)
+    if not profile.openai_fields:
+        changes.append(_with_plain_text)
     return changes
+
+
+def _with_plain_text(turn: Turn, _: bool, out: EncodingContext) -> Turn:
+    """Turn an array of text parts into one string, for Chat servers that accept no arrays."""
+    if out.source.traits.thinking != "effort":
+        return turn
+    results = [_with_plain_result(block, out) if type(block) is ToolResult else block for block in turn.blocks]
+    turn = _with_blocks(turn, results)
+    content = [block for block in turn.blocks if type(block) not in (ToolCall, ToolResult, Reasoning)]
+    if turn.plain or not _are_texts(content):
+        return turn
+    _declare_joined(content, out)
+    return replace(turn, plain=True)
+
+
+def _with_plain_result(result: ToolResult, out: EncodingContext) -> ToolResult:
+    if result.plain or not _are_texts(result.content):
+        return result
+    _declare_joined(result.content, out)
+    return replace(result, plain=True)
+
+
+def _are_texts(content: Sequence[Block]) -> bool:
+    return bool(content) and all(type(block) is Text and not block.extras for block in content)
+
+
+def _declare_joined(content: Sequence[Block], out: EncodingContext) -> None:
+    if len(content) > 1:
+        out.ledger.add("text.blocks_joined", content[0].path)
 
 
 def _with_blocks(turn: Turn, blocks: list[Block]) -> Turn:
@@ -203,8 +237,8 @@ def _without_mark(marked: Any, path: str, out: EncodingContext) -> Any:
     if getattr(marked, "cache", None) is None:
         return marked
     out.ledger.add("cache.mark", path)
-    # Compatible servers have the mark in this field, under the extras of the part.
-    extras = {name: value for name, value in (marked.extras or {}).items() if not name.startswith("cache_control")}
+    # A mark in a form of another server is an extra of the part as well.
+    extras = {name: value for name, value in (marked.extras or {}).items() if not name.startswith(_MARKS)}
     return replace(marked, cache=None, extras=extras or None)
 
 

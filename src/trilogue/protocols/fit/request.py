@@ -24,15 +24,12 @@ _ONLY_TRANSLATED = frozenset(
         "call_signatures",
         "compacts",
         "context_window",
-        "custom_tools",
         "keeps_state",
         "max_output",
         "raw_as_summary",
         "raw_reasoning",
         "think_tags",
-        "thinking_switch",
         "version",
-        "web_search",
     }
 )
 """fields of a profile that say how something is translated, or that other steps use"""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from trilogue.errors import Unsupported
 from trilogue.model import ChoiceMode, Effort, Protocol, Request, Thinking, ThinkingMode, ToolChoice
 from trilogue.profiles import Profile
+from trilogue.profiles.profile import ALL_EFFORTS
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.effort import (
     BUDGETS,
@@ -21,6 +22,9 @@ from trilogue.protocols.content.effort import (
 )
 
 OFF = Thinking(mode=ThinkingMode.DISABLED)
+_THINKS = (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
+_SETTINGS = frozenset({"thinking", "reasoning", "reasoning_effort", "enable_thinking"})
+"""the fields that hold the settings for thinking, in all protocols"""
 # Anthropic's minimum; a smaller budget is a 400.
 _LEAST_BUDGET = 1024
 _RESPONSE_TOKENS = 4096
@@ -42,6 +46,9 @@ def fit_messages_mode(request: Request, out: EncodingContext) -> Thinking | None
     if wanted.mode is ThinkingMode.DISABLED and not profile.disable_thinking:
         out.ledger.add("effort.none", request.where("thinking"))
         return Thinking(effort=effort)
+    if wanted.mode in _THINKS and not (profile.adaptive_thinking or profile.budget_thinking):
+        out.ledger.add("thinking.mode", request.where("thinking"))
+        return None if effort is None else Thinking(effort=effort)
     # Adaptive thinking exists from Claude 4.6 on; older models need a budget.
     if wanted.mode is ThinkingMode.ADAPTIVE and not profile.adaptive_thinking:
         return replace(_budget(request, wanted, out) or Thinking(), effort=effort)
@@ -89,7 +96,8 @@ def _mode(request: Request, out: EncodingContext) -> Thinking | None:
         fitted = _budget(request, wanted, out)
         return replace(fitted or Thinking(), effort=effort) if fitted or effort else None
     out.ledger.add("thinking.mode", request.where("thinking"))
-    return None
+    effort = _nearest(wanted.effort, profile.efforts, request, out) if profile.efforts else None
+    return Thinking(effort=effort) if effort else None
 
 
 def _effort_of(wanted: Thinking, request: Request, out: EncodingContext) -> Effort | None:
@@ -136,9 +144,6 @@ def _output_limit(client_limit: int | None, out: EncodingContext) -> int:
     return limit if out.profile.output_limit is None else min(limit, out.profile.output_limit)
 
 
-_THINKS = (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
-
-
 def is_forced(choice: ToolChoice | None) -> bool:
     """Return whether the model must call a tool."""
     if choice is None:
@@ -165,12 +170,18 @@ def fit_thinking(request: Request, out: EncodingContext, target: Protocol) -> Re
     """Return the request with settings for thinking that the model accepts together with its tools."""
     if out.profile.reasons == "never":
         return _without_thinking(request, out)
+    request = _with_known_effort(request, out)
     if target.traits.thinking == "mode":
         thinking = fit_messages_mode(request, out) if out.native else fit_mode(request, out)
         if thinking is not None and thinking.mode is ThinkingMode.BUDGET and _is_forced_without_thinking(request, out):
             out.ledger.add("thinking.dropped_forced_tool", _path(request))
             thinking = None
-        return request if thinking == request.thinking else replace(request, thinking=thinking)
+        if thinking == request.thinking:
+            return request
+        had_mode = request.thinking is not None and request.thinking.mode is not None
+        if had_mode and (thinking is None or thinking.mode is None):
+            request = _without_other_settings(request)
+        return replace(request, thinking=thinking)
     thinking = request.thinking
     if thinking is not None:
         if target.traits.thinking == "summary":
@@ -179,6 +190,18 @@ def fit_thinking(request: Request, out: EncodingContext, target: Protocol) -> Re
     if thinking != request.thinking:
         request = replace(request, thinking=thinking)
     return _without_conflict(request, out, target)
+
+
+def _with_known_effort(request: Request, out: EncodingContext) -> Request:
+    """Return the request with the nearest effort in place of one whose name is not known, which is declared.
+
+    In its own protocol an unknown name stays, unless the profile says which levels the model accepts.
+    """
+    thinking = request.thinking
+    if thinking is None or thinking.effort_name is None or (out.native and out.profile.efforts == ALL_EFFORTS):
+        return request
+    out.ledger.add("effort.clamped", request.where("effort"), thinking.effort_name)
+    return replace(request, thinking=replace(thinking, effort_name=None))
 
 
 def _is_forced_without_thinking(request: Request, out: EncodingContext) -> bool:
@@ -190,12 +213,21 @@ def _without_thinking(request: Request, out: EncodingContext) -> Request:
     wanted = request.thinking
     if wanted is None:
         return request
+    # Chat has several fields for thinking, of which the first one counts.
+    cleaned = _without_other_settings(request) if out.native else request
     asks_for_thinking = wanted.effort not in (None, Effort.NONE) or wanted.mode not in (None, ThinkingMode.DISABLED)
-    if asks_for_thinking:
+    if asks_for_thinking or wanted.effort_name is not None or cleaned is not request:
         out.ledger.add("thinking.unavailable", _path(request))
     elif wanted.visibility not in (None, "omitted"):
         out.ledger.add("reasoning.visibility", request.where("visibility"))
-    return replace(request, thinking=None)
+    return replace(cleaned, thinking=None)
+
+
+def _without_other_settings(request: Request) -> Request:
+    """Return the request without settings for thinking that only its own protocol has."""
+    given = request.extras or {}
+    extras = {name: value for name, value in given.items() if name.partition(".")[0] not in _SETTINGS}
+    return request if len(extras) == len(given) else replace(request, extras=extras or None)
 
 
 def _path(request: Request) -> str:
@@ -227,7 +259,12 @@ def _effort(wanted: Thinking, request: Request, out: EncodingContext) -> Thinkin
     asks_for_thinking = level is not Effort.NONE and (level is not None or wanted.mode in _THINKS)
     # Models that reason only on request need the switch in addition to an effort.
     mode = ThinkingMode.ADAPTIVE if asks_for_thinking and switch and out.profile.reasons == "asked" else None
-    fitted = Thinking(effort=effort, mode=wanted.mode if out.native else mode, visibility=wanted.visibility)
+    fitted = Thinking(
+        effort=effort,
+        effort_name=wanted.effort_name,
+        mode=wanted.mode if out.native else mode,
+        visibility=wanted.visibility,
+    )
     return None if fitted == Thinking() else fitted
 
 

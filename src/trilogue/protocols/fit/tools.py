@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from trilogue.errors import Unsupported
 from trilogue.jsontext.schema import CHILDREN, LISTS, NAMED, is_object, nodes
-from trilogue.model import FunctionTool, Json, Request, Tool
+from trilogue.model import CustomTool, FunctionTool, HostedTool, Json, Request, Tool
 from trilogue.profiles import Profile
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.openai.schema import fits_strict
@@ -37,6 +38,8 @@ _LIMITS = frozenset(
 """keywords that Anthropic's subset of JSON Schema does not have"""
 _MAX_STEPS = 8
 """how many references or nested alternatives are followed; a chain may be a circle"""
+_SEARCH_FIELD = "web_search_options"
+"""the field of Chat for web search; the other protocols have a tool for it"""
 _COMBINED = ("anyOf", "oneOf", "allOf")
 _NOT_AT_THE_TOP = frozenset({*_COMBINED, "enum", "not", "$ref", "const", "if", "then", "else"})
 
@@ -48,9 +51,29 @@ def fit_tools(request: Request, out: EncodingContext) -> Request:
         if not request.parallel_tools:
             out.ledger.add("param.dropped", request.where("parallel_tools"))
         request = replace(request, parallel_tools=None)
+    if out.native:
+        request = _without_refused_tools(request, out)
     tools = tuple([_with_plain_schema(tool, out) for tool in request.tools])
     tools = _with_few_strict(tools, out)
     return request if all(map(_same, tools, request.tools)) else replace(request, tools=tools)
+
+
+def _without_refused_tools(request: Request, out: EncodingContext) -> Request:
+    """Return a request of the same protocol with the kinds of tools that the model has.
+
+    Raises `Unsupported` for free-text tools: their calls could not be translated back. Web search is left out if there
+    are other tools.
+    """
+    profile, tools = out.profile, request.tools
+    for tool in tools:
+        if type(tool) is CustomTool and not profile.custom_tools:
+            raise Unsupported(tool.path, "the model has no free-text tools")
+        if type(tool) is HostedTool and tool.type == _SEARCH_FIELD and not profile.web_search:
+            if len(tools) == 1:
+                raise Unsupported(tool.path, "the model has no web search")
+            out.ledger.add("tool.hosted_dropped", tool.path, tool.type)
+            request = replace(request, tools=tuple([other for other in tools if other is not tool]))
+    return request
 
 
 def _same(one: Tool, other: Tool) -> bool:
@@ -77,7 +100,9 @@ def _with_few_strict(tools: tuple[Tool, ...], out: EncodingContext) -> tuple[Too
         full = profile.max_strict_tools is not None and count >= profile.max_strict_tools
         if full or not _can_be_strict(tool, profile):
             out.ledger.add("tool.strict_downgraded", tool.path, tool.name)
-            fitted[place] = replace(tool, strict=False)
+            # A server that does not accept the field does not accept it with the value false either.
+            absent = out.native and not profile.strict_tools
+            fitted[place] = replace(tool, strict=None if absent else False)
         else:
             count += 1
     return tuple(fitted)

@@ -159,9 +159,9 @@ class MessageWriter:
         return {"type": "text", "text": block.text}
 
     def audio(self, block: Audio) -> Wire | None:
-        """Write the transcript of audio as text; None if there is none."""
+        """Write the transcript of audio as text; None if there is none, or if the text has the same words."""
         self.ledger.add("audio.dropped", block.path)
-        return {"type": "text", "text": block.transcript} if block.transcript else None
+        return {"type": "text", "text": block.only_words} if block.only_words else None
 
     def reasoning(self, block: Reasoning) -> Wire | None:
         """Write thinking with its signature, or redacted thinking; None if the client did not ask for it."""

@@ -89,8 +89,6 @@ class MessagesStreamEncoder(StreamEncoder):
         self._not_objects: list[tuple[str, str]] = []
         """paths and arguments of calls whose arguments turned out not to be a JSON object"""
         self._start_usage: Usage | None = None
-        self._is_estimate = False
-        """whether the input tokens of message_start are an estimate"""
         self._start_tier: Tier | None = None
 
     def follow(self, written: bytes) -> None:
@@ -111,11 +109,12 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def on_start(self, event: ResponseStart) -> None:
         native = self._message.native
-        self._start_usage, self._start_tier = usage, tier = event.usage, event.tier
-        self._is_estimate = usage is None and bool(self.reply.body) and not native
-        if self._is_estimate:
-            # Other protocols have it at the end, which corrects this. Clients watch the size of their context with it.
-            usage = Usage(fresh=self.reply.input_tokens())
+        usage, tier = event.usage, event.tier
+        if usage is None and self.reply.body and not native:
+            # Other protocols have it at the end, which corrects this. Clients watch the size of their context with it,
+            # and some, such as LangChain for JavaScript, never read the input tokens of message_delta.
+            usage = Usage(fresh=self.reply.input_tokens(), estimated=True)
+        self._start_usage, self._start_tier = usage, tier
         message: Wire = {
             "id": self._message.message_id(event.id),
             "type": "message",
@@ -310,10 +309,11 @@ class MessagesStreamEncoder(StreamEncoder):
             self._open(_TEXT, b"text_delta", b"text")
             self.out.append(_STOP % 0)
         usage = encode_final_usage(event.usage, self._start_usage, message.native, ledger)
-        if self._is_estimate and not (event.usage and event.usage.input):
-            # Upstreams that do not count their input report zero. The estimate is better.
+        start = self._start_usage
+        if start is not None and start.input and not (event.usage and event.usage.input) and not message.native:
+            # Upstreams that do not count their input report zero. What message_start has is better.
             usage = {name: figure for name, figure in usage.items() if name not in INPUT_COUNTS}
-            ledger.add("usage.estimated", "usage")
+            declare_doubts(start, ledger)
         declare_doubts(event.usage, ledger)
         if event.tier not in (None, Tier.DEFAULT, self._start_tier) and not message.native:
             ledger.add("tier", "service_tier", "not known when the stream began")

@@ -6,21 +6,24 @@ is sent.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from trilogue.model import Request, Thinking
 from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.effort import with_effort
 from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.messages.controls import take_enum
-from trilogue.protocols.messages.wire import DISPLAY, EFFORTS, THINKING, Wire, reverse
+from trilogue.protocols.messages.wire import DISPLAY, THINKING, Wire, reverse
 
 
 def decode_thinking(fields: Fields, config: Fields | None) -> Thinking | None:
     """Return the settings of `thinking`, with the effort from `config`, which is `output_config`."""
-    effort = take_enum(config, "effort", EFFORTS) if config else None
+    known = with_effort(config.text("effort") if config else None)
     thinking = fields.fields("thinking")
     if thinking is None:
-        return Thinking(effort=effort) if effort else None
-    result = Thinking(
-        effort=effort,
+        return None if known == Thinking() else known
+    result = replace(
+        known,
         mode=take_enum(thinking, "type", THINKING),
         budget=thinking.integer("budget_tokens"),
         visibility=take_enum(thinking, "display", DISPLAY),
@@ -37,7 +40,7 @@ def encode_thinking(wanted: Thinking | None, request: Request, out: EncodingCont
     """Return `thinking`, and its part of `output_config`, for settings that already fit the model."""
     if wanted is None:
         return None, {}
-    config = {} if wanted.effort is None else {"effort": wanted.effort.value}
+    config = {} if wanted.level is None else {"effort": wanted.level}
     thinking: Wire = {}
     if wanted.mode is not None:
         thinking["type"] = _MODE_NAMES[wanted.mode]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage
-from trilogue.protocols.fields.reader import Kinds, LooseFields, NonNegative, sort_fields
+from trilogue.protocols.fields.reader import Kinds, LooseFields, TokenCount, sort_fields
 from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, Wire, reverse
 from trilogue.protocols.stream.reply import Reply
 
@@ -18,7 +18,7 @@ INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input
 def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
     """Return usage from a complete object or one merged from several events, and the tier, which is part of it.
 
-    Both are None if there is no usage.
+    Both are None if there is no usage. It is `estimated` if the count of input or output tokens is missing.
     """
     if not isinstance(value, dict):
         return None, None
@@ -36,23 +36,30 @@ def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
         reasoning=None if details is None else _thinking_tokens(details, rest),
         searches=searches,
         fetches=fetches,
+        estimated=known["input_tokens"] is None or known["output_tokens"] is None or _is_doubtful(value, known),
         extras=rest or None,
     )
     return usage.fitted(), tier
 
 
 _USAGE: Kinds = {
-    "cache_creation_input_tokens": NonNegative,
-    "input_tokens": NonNegative,
-    "cache_read_input_tokens": NonNegative,
-    "output_tokens": NonNegative,
+    "cache_creation_input_tokens": TokenCount,
+    "input_tokens": TokenCount,
+    "cache_read_input_tokens": TokenCount,
+    "output_tokens": TokenCount,
     "server_tool_use": object,
     "cache_creation": object,
     "output_tokens_details": object,
 }
-_LIFETIMES: Kinds = {"ephemeral_5m_input_tokens": int, "ephemeral_1h_input_tokens": int}
-_DETAILS: Kinds = {"thinking_tokens": int}
-_TOOLS: Kinds = {"web_search_requests": int, "web_fetch_requests": int}
+_LIFETIMES: Kinds = {"ephemeral_5m_input_tokens": TokenCount, "ephemeral_1h_input_tokens": TokenCount}
+_DETAILS: Kinds = {"thinking_tokens": TokenCount}
+_TOOLS: Kinds = {"web_search_requests": TokenCount, "web_fetch_requests": TokenCount}
+_CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def _is_doubtful(value: Wire, known: Wire) -> bool:
+    """Return whether tokens that are counted besides the input are there and are no counts."""
+    return any([known[name] is None and value.get(name) is not None for name in _CACHED])
 
 
 def _long_write(given: Json, write: int | None, rest: Wire) -> int | None:
@@ -128,6 +135,8 @@ def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool, l
     # message_delta must have usage: Anthropic's SDK crashes without it.
     if usage is None:
         return {"output_tokens": start.output if start else 0}
+    if start is not None and start.estimated and not usage.fresh:
+        usage = _with_fresh(usage, ledger)
     wire: Wire = {"input_tokens": usage.fresh, **_cache_counts(usage, native), "output_tokens": usage.output}
     wire |= _details(usage, native)
     if native:
@@ -136,6 +145,21 @@ def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool, l
     elif usage.cache_write_long is not None and usage.cache_write is not None:
         ledger.add("usage.cache_ttl", "usage")
     return wire
+
+
+def _with_fresh(usage: Usage, ledger: Ledger) -> Usage:
+    """Return usage in which one of the cached tokens counts as fresh, so that it replaces an estimate of them.
+
+    The official SDKs take every figure of message_delta, Claude Code only those above zero: it would add the estimate
+    to the cached tokens.
+    """
+    read, write = usage.cache_read or 0, usage.cache_write or 0
+    if not read and not write:
+        return usage
+    ledger.add("usage.moved", "usage")
+    if read >= write:
+        return replace(usage, fresh=1, cache_read=read - 1)
+    return replace(usage, fresh=1, cache_write=write - 1)
 
 
 def _cache_counts(usage: Usage, native: bool) -> Wire:

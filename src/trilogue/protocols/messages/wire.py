@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from trilogue.model import Effort, HostedKind, Json, Protocol, SourceKind, StopReason, ThinkingMode, Tier
+from trilogue.model import HostedKind, Json, Protocol, SourceKind, StopReason, ThinkingMode, Tier
 from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
 
 Wire = dict[str, Json]
@@ -95,7 +95,6 @@ _NESTED: dict[str, FieldPolicy] = {
     "service_tier": FieldPolicy(loss="tier", harmless=("auto",)),
     "speed": FieldPolicy(loss="tier", harmless=("standard",)),
     "thinking.display": FieldPolicy(loss="reasoning.visibility"),
-    "output_config.effort": FieldPolicy(loss="effort.clamped"),
 }
 
 _BLOCKS: dict[str, FieldPolicy] = {
@@ -136,7 +135,6 @@ _PARTS: dict[str, FieldPolicy] = {
 
 FIELD_POLICIES: FieldPolicies = {**_TOP_LEVEL, **_NESTED, **_PARTS}
 
-EFFORTS = {effort.value: effort for effort in (Effort.LOW, Effort.MEDIUM, Effort.HIGH, Effort.XHIGH, Effort.MAX)}
 THINKING = {
     "adaptive": ThinkingMode.ADAPTIVE,
     "enabled": ThinkingMode.BUDGET,

@@ -191,9 +191,11 @@ class ResponsesStreamEncoder(StreamEncoder):
         item.announce(block)
 
     def _transcript(self, block: Audio) -> Block:
-        """Return audio as text, and declare the loss."""
+        """Return the transcript of audio as text, and declare the loss; the audio if there is nothing to write."""
+        if not block.only_words:
+            return block
         self.reply.ledger.add("audio.dropped", block.path)
-        return Text(text=block.transcript or "", path=block.path)
+        return Text(text=block.only_words, path=block.path)
 
     def on_delta(self, event: Delta) -> None:
         item = self._item

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from trilogue.jsontext.pieces import is_truncated_object
 from trilogue.model import (
+    Audio,
     Block,
     BlockStop,
     CallKind,
@@ -189,7 +190,9 @@ class DroppedItem(OutputItem):
 
     def __init__(self, stream: ItemEvents, block: Block) -> None:
         code, detail = "native.dropped", type(block).__name__
-        if isinstance(block, HostedResult):
+        if isinstance(block, Audio):
+            code, detail = "audio.dropped", ""
+        elif isinstance(block, HostedResult):
             code, detail = "hosted.result_dropped", block.tool.value
         elif isinstance(block, HostedCall):
             detail = block.name or block.tool.value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, ToolCall, Usage
 from trilogue.protocols.fields.extras import add_extras
-from trilogue.protocols.fields.reader import Kinds, LooseFields, NonNegative, sort_fields
+from trilogue.protocols.fields.reader import Kinds, LooseFields, TokenCount, sort_fields
 from trilogue.protocols.responses.wire import PROTOCOL
 from trilogue.protocols.stream.reply import Reply, declare_doubts
 
@@ -28,7 +28,7 @@ _STATUS: dict[StopReason, tuple[str, str | None, str | None]] = {
     StopReason.END: ("completed", None, None),
     StopReason.TOOL_CALLS: ("completed", None, None),
     StopReason.STOP_SEQUENCE: ("completed", None, "stop.which"),
-    StopReason.PAUSE: ("completed", None, "stop.pause_turn"),
+    StopReason.PAUSE: ("incomplete", "max_output_tokens", "stop.pause_turn"),
     StopReason.COMPACTION: ("completed", None, "stop.detail"),
     StopReason.LENGTH: ("incomplete", "max_output_tokens", None),
     StopReason.CONTEXT_WINDOW: ("incomplete", "max_output_tokens", "stop.detail"),
@@ -78,7 +78,10 @@ def encode_stop(stop: Stop, reply: Reply) -> tuple[str, dict[str, Json] | None]:
 
 
 def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
-    """Return usage, split so that no token is counted twice. Contradictory figures are reduced."""
+    """Return usage, split so that no token is counted twice. Contradictory figures are reduced.
+
+    It is `estimated` if the count of input or output tokens is missing.
+    """
     if not isinstance(value, dict):
         return None
     known, rest = sort_fields(value, _USAGE)
@@ -93,23 +96,24 @@ def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
         output=output,
         reasoning=_reasoning(output_given, rest) if output_given else None,
         searches=_searches(tool_usage) if tool_usage else None,
+        estimated=known["input_tokens"] is None or known["output_tokens"] is None,
         extras=rest or None,
     )
     return usage.fitted()
 
 
 _USAGE: Kinds = {
-    "input_tokens": NonNegative,
-    "output_tokens": NonNegative,
+    "input_tokens": TokenCount,
+    "output_tokens": TokenCount,
     "input_tokens_details": object,
     "output_tokens_details": object,
     "total_tokens": object,
 }
-_INPUT: Kinds = {"cached_tokens": NonNegative, "cache_write_tokens": NonNegative, "cache_write_tokens_details": dict}
-_LIFETIMES: Kinds = {"ttl_12h_tokens": NonNegative}
-_OUTPUT: Kinds = {"reasoning_tokens": NonNegative}
+_INPUT: Kinds = {"cached_tokens": TokenCount, "cache_write_tokens": TokenCount, "cache_write_tokens_details": dict}
+_LIFETIMES: Kinds = {"ttl_12h_tokens": TokenCount}
+_OUTPUT: Kinds = {"reasoning_tokens": TokenCount}
 _TOOL_USAGE: Kinds = {"web_search": dict}
-_SEARCHES: Kinds = {"num_requests": NonNegative}
+_SEARCHES: Kinds = {"num_requests": TokenCount}
 
 
 def _input_details(given: Json, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:

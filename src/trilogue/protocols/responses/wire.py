@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.model import Effort, HostedKind, Json, Protocol, Tier
+from trilogue.model import HostedKind, Json, Protocol, Tier
 from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
 from trilogue.protocols.fields.reader import Kinds
 
@@ -201,7 +201,6 @@ HOSTED_TOOLS: dict[str, HostedKind] = {
 }
 """Tool type → kind; any other type is OTHER."""
 
-EFFORTS = {effort.value: effort for effort in Effort}
 TIERS = {tier.value: tier for tier in Tier if tier is not Tier.BATCH}
 
 # Limits of OpenAI's API.

@@ -94,7 +94,7 @@ class PostgresqlDatabase(Database):
         for words, reason in _REFUSALS:
             if re.search(words, text):
                 return StoreUnavailable(f"{self.name} cannot be used: {reason}")
-        return StoreAway(f"cannot connect to {self.name}: {type(error).__name__}")
+        return StoreAway(f"cannot connect to {self.name}: the server does not respond")
 
     def now(self) -> float:
         """Return the time of the server."""

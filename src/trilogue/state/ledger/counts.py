@@ -16,7 +16,8 @@ class Counts(NamedTuple):
     `errors`: requests that ended with an error, or whose client disconnected. `unmetered`: those of which the upstream
     did not say what they used, though it began to respond. `unpriced`: those whose cost is unknown, the unmetered ones
     included. `cost`: of all others, in millionths of a millionth of a dollar. Tokens are split as in `Usage`: `fresh`
-    input is not cached, and `reasoning` is a part of `output`.
+    input is not cached, and `reasoning` is a part of `output`. `reserved`: what budgets were charged for requests whose
+    cost is unknown, in the unit of `cost`.
     """
 
     requests: int = 0
@@ -31,6 +32,7 @@ class Counts(NamedTuple):
     reasoning: int = 0
     searches: int = 0
     cost: int = 0
+    reserved: int = 0
 
     @property
     def input(self) -> int:

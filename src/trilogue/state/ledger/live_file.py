@@ -28,7 +28,9 @@ from trilogue.state.ledger.counts import NO_COUNTS, Counts, RowName
 
 SUFFIX = ".counts"
 NEW_SUFFIX = ".new"
-MAGIC = b"trilogue usage 1\n"
+MAGIC = b"trilogue usage 2\n"
+_FIRST_MAGIC = b"trilogue usage 1\n"
+"""of files whose rows lack the last one of `Counts`"""
 PLACE_BYTES = 1_024
 PLACES = 256
 FILE_BYTES = PLACE_BYTES * (PLACES + 1)
@@ -38,6 +40,7 @@ _NAME = 256
 MAX_NAME_BYTES = PLACE_BYTES - _NAME - 2
 
 _copy = Layout(f"@{len(Counts._fields) + 1}q")
+_first_copy = Layout(f"@{len(Counts._fields)}q")
 write_copy = _copy.pack_into
 _name_size = Layout("@H")
 _encode = msgspec.json.Encoder().encode
@@ -175,9 +178,10 @@ def read_places(path: Path) -> list[Place]:
         if data == before:
             break
         before, data = data, _content(path)
-    if not data.startswith(MAGIC) or len(data) < FILE_BYTES:
+    layout = _first_copy if data.startswith(_FIRST_MAGIC) else _copy
+    if not data.startswith((MAGIC, _FIRST_MAGIC)) or len(data) < FILE_BYTES:
         return []
-    found = (_read_row(data, number) for number in range(PLACES))
+    found = (_read_row(data, number, layout) for number in range(PLACES))
     return [place for place in found if place is not None]
 
 
@@ -188,9 +192,9 @@ def _content(path: Path) -> bytes:
         return b""
 
 
-def _read_row(data: bytes, number: int) -> Place | None:
+def _read_row(data: bytes, number: int, layout: Layout) -> Place | None:
     offset = PLACE_BYTES * (number + 1)
-    counts = _read_place(data, offset)
+    counts = _read_place(data, offset, layout)
     if not counts.requests:
         return None
     start = offset + _NAME
@@ -201,7 +205,7 @@ def _read_row(data: bytes, number: int) -> Place | None:
         return None
 
 
-def _read_place(data: bytes | mmap.mmap, offset: int) -> Counts:
+def _read_place(data: bytes | mmap.mmap, offset: int, layout: Layout = _copy) -> Counts:
     """Return the newer one of the two copies that is complete."""
-    copies = (_copy.unpack_from(data, offset), _copy.unpack_from(data, offset + _SECOND_COPY))
+    copies = (layout.unpack_from(data, offset), layout.unpack_from(data, offset + _SECOND_COPY))
     return max((Counts(*copy[:-1]) for copy in copies if copy[0] == copy[-1]), default=NO_COUNTS)

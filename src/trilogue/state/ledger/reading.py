@@ -59,6 +59,11 @@ class UsageLine(Struct, frozen=True):
         counts = self.counts
         return None if counts.requests and counts.unpriced == counts.requests else Decimal(counts.cost) / PICO
 
+    @property
+    def reserved(self) -> Decimal:
+        """What budgets were charged for requests whose cost is unknown, in dollars."""
+        return Decimal(self.counts.reserved) / PICO
+
 
 def read_usage(tables: LedgerTables | None, folder: Path, query: UsageQuery) -> list[UsageLine]:
     """Return the sums in order of their names. `tables`: None if there are none yet. Raise StoreError."""

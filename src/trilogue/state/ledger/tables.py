@@ -28,15 +28,14 @@ _WORDS = {
     "NAMES": ", ".join(_COLUMNS.get(name, name) for name in NAMES),
     "COUNTS": ", ".join(Counts._fields),
     "VALUES": ", ".join("?" * (len(NAMES) + len(Counts._fields))),
-    "DEFINED": ", ".join(f"{name} BIGINT NOT NULL" for name in Counts._fields),
+    "DEFINED": ", ".join(f"{name} BIGINT NOT NULL" for name in Counts._fields if name != "reserved"),
     "ADDED": ", ".join(f"{name} = trl_ledger.{name} + excluded.{name}" for name in Counts._fields),
     # Without the operator `%`, which the library for PostgreSQL takes for a placeholder.
     "HOUR_OF_DAY": "(hour - hour / 24 * 24)",
     "SUMS": ", ".join(
         [
-            *(f"sum({name})" for name in Counts._fields if name != "cost"),
-            f"sum(cost / {SPLIT})",
-            f"sum(cost - cost / {SPLIT} * {SPLIT})",
+            *(f"sum({name})" for name in Counts._fields if name not in ("cost", "reserved")),
+            *(f"sum({name} / {SPLIT}), sum({name} - {name} / {SPLIT} * {SPLIT})" for name in ("cost", "reserved")),
         ]
     ),
 }
@@ -65,6 +64,7 @@ SCHEMA = Schema(
                 "counts TEXT NOT NULL, PRIMARY KEY (file, place) {clustered}",
             ),
         ),
+        Migration(2, ("ALTER TABLE trl_ledger ADD COLUMN reserved BIGINT NOT NULL DEFAULT 0",)),
     ),
 )
 
@@ -171,8 +171,8 @@ def _query(asked: SumsQuery) -> tuple[str, list[object]]:
 
 
 def _group(row: Row, columns: int) -> tuple[Row, Counts]:
-    *sums, millions, rest = (int(value) for value in row[columns:])
-    return row[:columns], Counts._make([*sums, millions * SPLIT + rest])
+    *sums, millions, rest, more_millions, more_rest = (int(value) for value in row[columns:])
+    return row[:columns], Counts._make([*sums, millions * SPLIT + rest, more_millions * SPLIT + more_rest])
 
 
 def _prune(transaction: SqlTransaction, days: float) -> int:

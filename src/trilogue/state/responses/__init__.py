@@ -22,7 +22,7 @@ A request names the client key that sent it as `owner`; everything is found by o
     lease = await service.lock(owner, conversation)
     items = await service.read(store.conversations.all_items, owner, conversation)
     await service.write(store.responses.put, response, Append(lease, new_items))     # both or neither; ends the lease
-    await service.write(store.conversations.unlock, lease)                           # if the request failed
+    service.unlock(lease)                                                            # if the request failed
 
     # background: true
     running = RunningJobs(service)              # reports, stops what others cancel, fails the jobs of dead workers

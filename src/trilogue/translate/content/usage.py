@@ -62,7 +62,13 @@ class UsageCounter:
 
     def complete(self, usage: Usage | None) -> Usage:
         """Return the usage that the upstream reported at the end, or else an estimate, which encoders declare."""
-        if usage is None:
+        if usage is not None and usage.estimated:
+            usage = replace(
+                usage,
+                fresh=usage.fresh if usage.input else self._reply.input_tokens(),
+                output=usage.output or estimate_text(self.characters),
+            )
+        elif usage is None:
             # Gateways on Chat upstreams send zeros in message_start; those say nothing.
             known = self._at_start if self._at_start is not None and self._at_start.input else None
             known = known or Usage(fresh=self._reply.input_tokens())

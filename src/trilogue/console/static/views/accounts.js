@@ -8,13 +8,21 @@ import { ago, count, money, NONE, percent, time } from "../format.js";
 import { poll } from "../poll.js";
 import { table } from "../table.js";
 
-const TONES = { ready: "good", limited: "info", failing: "warn", cooling: "warn", disabled: "bad" };
+const TONES = { ready: "good", limited: "info", failing: "warn", cooling: "warn", refused: "bad", disabled: "bad" };
 const MEANINGS = {
   ready: "can be used",
   limited: "at a limit of yours",
   failing: "used last",
   cooling: "rate limit or quota",
-  disabled: "refused key, or by hand",
+  refused: "key, money or account; tried again at times",
+  disabled: "by hand, or by a rule",
+};
+const REFUSALS = {
+  bad_key: "key refused",
+  account_closed: "account closed",
+  out_of_quota: "no quota",
+  out_of_money: "no credit",
+  no_credential: "no key",
 };
 
 export const accountsView = { label: "Accounts", mount };
@@ -88,9 +96,10 @@ function columns(change) {
 
 function state(account) {
   const models = Object.entries(account.models ?? {});
+  const refusal = account.state === "refused" ? REFUSALS[account.why] : undefined;
   return [
-    badge(account.state, TONES[account.state]),
-    account.why && h("span", { class: "dim" }, ` ${account.why.replaceAll("_", " ")}`),
+    badge(refusal ?? account.state, TONES[account.state]),
+    account.why && !refusal && h("span", { class: "dim" }, ` ${account.why.replaceAll("_", " ")}`),
     account.until && h("span", { class: "dim" }, `, until ${time(account.until)}`),
     models.map(([model, until]) => h("div", { class: "dim" }, `${model}: until ${time(until)}`)),
   ];
@@ -116,7 +125,7 @@ function actions(account, change) {
       h("span", { class: "visually-hidden" }, ` ${name}`),
     );
   return [
-    account.state === "disabled" ? button("enable", "Enable") : button("disable", "Disable"),
+    ["refused", "disabled"].includes(account.state) ? button("enable", "Enable") : button("disable", "Disable"),
     button("reset", "Reset"),
   ];
 }

@@ -1,0 +1,100 @@
+"""What was used before the counts of a subject were made, or were lost: the usage ledger says it.
+
+In a cluster that keeps what each machine has spent in a database, that says it, because machines share the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from trilogue.gateway.usage.names import OTHER
+from trilogue.gateway.usage.observer import LOCAL
+from trilogue.limits import Subject
+from trilogue.limits.leases import FIRST_BUDGET
+from trilogue.limits.slots import COUNTED, MINUTE, PERIODS, Before, period_start
+from trilogue.state.ledger import UsageLine, UsageQuery
+from trilogue.state.ledger.counts import HOUR_SECONDS
+from trilogue.state.spent import SpentRow
+from trilogue.state.store import StoreUnavailable
+
+_PICO_PER_NANO = 1_000
+
+
+class Sources(NamedTuple):
+    """Where to find out what was used. `ledger`: None if usage is not counted.
+
+    `spent_here`: what this machine has spent of the budgets of a subject; None outside of such a cluster. `route_of`:
+    returns the route of a model.
+    """
+
+    ledger: Callable[[UsageQuery], list[UsageLine]] | None = None
+    spent_here: Callable[[str], Sequence[SpentRow]] | None = None
+    route_of: Callable[[str], str] = str
+
+
+def used_before(sources: Sources, subject: Subject, now: float, lost: str) -> Before:
+    """Return what a subject has used of its budgets and limits. May block. Raises StoreError.
+
+    `lost`: the file whose counts were lost; "" if none were. Then it must be known what was spent.
+    """
+    if sources.spent_here is not None:
+        rows = sources.spent_here(str(subject)) if subject.budget.is_set else ()
+        return Before(tuple([_spent_here(rows, position, now) for position in range(len(PERIODS))]))
+    if sources.ledger is None or (lost and not _has_any(sources.ledger)):
+        if lost and subject.budget.is_set:
+            raise StoreUnavailable(
+                f"{lost} was damaged, and the usage ledger does not say what was spent: stop the gateway and delete "
+                "this file to begin all budgets and limits at 0"
+            )
+        return Before()
+    spent = [
+        0 if getattr(subject.budget, one.name) is None else _cost(_lines(sources, subject, period_start(one.name, now)))
+        for one in PERIODS
+    ]
+    counted = []
+    for one in COUNTED:
+        # The ledger has sums of hours: of a minute it says nothing.
+        is_known = getattr(subject.limits, one.limit) is not None and one.seconds != MINUTE
+        lines = _lines(sources, subject, int(now) // one.seconds * one.seconds) if is_known else []
+        counted.append(sum(_number(line, one.what) for line in lines))
+    return Before(tuple(spent), tuple(counted))
+
+
+def _has_any(ledger: Callable[[UsageQuery], list[UsageLine]]) -> bool:
+    return any(line.counts.requests for line in ledger(UsageQuery()))
+
+
+def _spent_here(rows: Sequence[SpentRow], position: int, now: float) -> int:
+    period = PERIODS[position].number(now)
+    return sum(row.spent for row in rows if row.counter == FIRST_BUDGET + position and row.period == period)
+
+
+def _lines(sources: Sources, subject: Subject, start: float) -> list[UsageLine]:
+    """Return what the ledger has of a subject from a time on."""
+    first = int(max(start, subject.since)) // HOUR_SECONDS
+    only: Mapping[str, str] = {}
+    if subject.kind == "key":
+        only = {"key": subject.shown or LOCAL}
+    elif subject.kind == "owner":
+        only = {"owner": subject.name}
+    if sources.ledger is None:
+        return []
+    found = sources.ledger(UsageQuery(by=() if only else ("model",), start=first, only=only))
+    return found if only else [line for line in found if _counts_for(sources, subject, line.names[0])]
+
+
+def _counts_for(sources: Sources, subject: Subject, model: str) -> bool:
+    """Return whether a model counts for a route, or for a pattern of models. `other` may be any model."""
+    if model == OTHER:
+        return "*" in subject.name
+    return sources.route_of(model) == subject.name if subject.kind == "route" else fnmatchcase(model, subject.name)
+
+
+def _cost(lines: Sequence[UsageLine]) -> int:
+    return -(-sum(line.counts.cost + line.counts.reserved for line in lines) // _PICO_PER_NANO)
+
+
+def _number(line: UsageLine, what: str) -> int:
+    return line.counts.requests if what == "requests" else line.counts.input + line.counts.output

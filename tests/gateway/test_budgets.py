@@ -1,0 +1,273 @@
+"""Budgets against hostile clients and upstreams: what is reserved, what is charged, and what outlives damaged files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.gateway.pooling import account
+from tests.gateway.process import Started, started
+from tests.gateway.running import LENIENT
+from tests.scripted import thread
+from tests.scripted.http import json_answer
+from tests.scripted.server import ScriptedUpstream
+
+PRICE = 1000.0
+"""dollars per million tokens, so that a token costs a tenth of a cent"""
+DOLLAR = 1000
+"""tokens"""
+NAMES = ("negative", "many", "legacy", "refused", "odd", "unbounded", "doubled", "hosted", "broken")
+HTTP = httpx2.Client(timeout=20)
+PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
+
+
+def config(names: tuple[str, ...], budget: str = "{total: 20}", more: str = "") -> str:
+    """Providers of all protocols, with the same prices, and keys with the same budget."""
+    price = f"prices: {{'*': {{input: {PRICE}, output: {PRICE}}}}}"
+    keys = "".join(f"  - {{name: {name}, key: text-of-{name}, budget: {budget}}}\n" for name in names)
+    return f"""\
+server: {{workers: 1}}
+keys:
+{keys}providers:
+  chat: {{protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{account("a")}], {price}}}
+  messages: {{protocol: anthropic_messages, base_url: UPSTREAM, accounts: [{account("a")}], {price}}}
+  responses: {{protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{account("a")}], {price}}}
+{LENIENT}  retry_budget: {{floor: 1000}}
+  persist: false
+admin: {{key: admin-key-canary-7d1e9a, port: 0}}
+{more}"""
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[ScriptedUpstream]:
+    with thread.running(ScriptedUpstream(keys=())) as upstream:
+        yield upstream
+
+
+@pytest.fixture(scope="module")
+def gateway(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    with started(tmp_path_factory.mktemp("budgets"), config(NAMES), up.url) as running:
+        yield running
+
+
+def send(gateway: Started, key: str, path: str, body: dict[str, Any] | bytes) -> httpx2.Response:
+    headers = {"authorization": f"Bearer text-of-{key}", "content-type": "application/json"}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return HTTP.post(f"{gateway.url}{path}", headers=headers, content=content)
+
+
+def asked(protocol: str, **more: Any) -> dict[str, Any]:
+    """A request for a few words, in one protocol."""
+    text = [{"role": "user", "content": "hi"}]
+    own = {"input": "hi"} if protocol == "responses" else {"messages": text}
+    return {"model": f"{protocol}/m", **own, **more}
+
+
+def spent(gateway: Started, key: str) -> float:
+    headers = {"authorization": f"Bearer text-of-{key}"}
+    found = HTTP.get(f"{gateway.url}/v1/usage", headers=headers).json()
+    (budget,) = found["budgets"]
+    assert budget["reserved"] == 0
+    return float(budget["spent"])
+
+
+def counted(gateway: Started, key: str, name: str) -> float:
+    headers = {"authorization": f"Bearer text-of-{key}"}
+    return float(HTTP.get(f"{gateway.url}/v1/usage", headers=headers).json()["usage"]["total"][name])
+
+
+def refusal(response: httpx2.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+LIMIT = {"chat": "max_tokens", "messages": "max_tokens", "responses": "max_output_tokens"}
+
+
+@pytest.mark.parametrize("protocol", LIMIT)
+@pytest.mark.parametrize("value", [-1, -(10**9), 0, 10**30, 1e30, "100000", None, [], True, 2.5e9])
+def test_no_number_makes_a_reservation_small(
+    gateway: Started, up: ScriptedUpstream, protocol: str, value: object
+) -> None:
+    """Without a limit that counts, a response may be as long as the model can make it."""
+    before = len(up.requests)
+    found = send(gateway, "negative", PATHS[protocol], asked(protocol, **{LIMIT[protocol]: value}))
+    if value is True:
+        assert found.status_code != 429
+    else:
+        assert (found.status_code, len(up.requests)) == (429, before)
+        assert "budget_exceeded" in found.text or "budget" in found.json()["error"]["message"]
+    assert spent(gateway, "negative") < 20
+
+
+@pytest.mark.parametrize("name", ["n", "best_of"])
+@pytest.mark.parametrize("value", [100, "100", 99.5, 10**40, "many", [1]])
+def test_every_choice_is_reserved(gateway: Started, up: ScriptedUpstream, name: str, value: object) -> None:
+    before = len(up.requests)
+    more = {"max_tokens": 1000, name: value}
+    assert refusal(send(gateway, "many", PATHS["chat"], asked("chat", **more))) == (429, "budget_exceeded")
+    legacy = {"model": "chat/m", "prompt": "hi", **more}
+    assert refusal(send(gateway, "many", "/v1/completions", legacy)) == (429, "budget_exceeded")
+    assert len(up.requests) == before
+
+
+def test_legacy_completions_reserve_their_output(gateway: Started, up: ScriptedUpstream) -> None:
+    found = send(gateway, "legacy", "/v1/completions", {"model": "chat/m", "prompt": "hi", "max_tokens": 30_000})
+    assert refusal(found) == (429, "budget_exceeded")
+    several = {"model": "chat/m", "prompt": ["a"] * 30, "max_tokens": 1000}
+    assert refusal(send(gateway, "legacy", "/v1/completions", several)) == (429, "budget_exceeded")
+    usage = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
+    up.say(json_answer(200, [], {"object": "text_completion", "choices": [], "usage": usage}))
+    one = {"model": "chat/m", "prompt": "hi", "max_tokens": 1000}
+    assert send(gateway, "legacy", "/v1/completions", one).status_code == 200
+    assert spent(gateway, "legacy") == pytest.approx(5 / DOLLAR)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429, 500, 503])
+def test_refusals_cost_nothing(gateway: Started, up: ScriptedUpstream, status: int) -> None:
+    for protocol, path in PATHS.items():
+        up.say(json_answer(status, [], {"error": {"type": "x", "message": "no", "code": "no"}}))
+        assert send(gateway, "refused", path, asked(protocol, **{LIMIT[protocol]: 1000})).status_code >= 400
+    assert up.waiting == 0
+    assert spent(gateway, "refused") == 0
+
+
+@pytest.mark.parametrize("value", [1.5, "7", None, 1e30, 10**30, -7, [], {}, True])
+def test_usage_that_is_none_counts_as_much_as_was_reserved(
+    gateway: Started, up: ScriptedUpstream, value: object
+) -> None:
+    """It is known that something was used, and not how much."""
+    before, flagged = spent(gateway, "odd"), counted(gateway, "odd", "unmetered_requests")
+    usage = {"prompt_tokens": 4, "completion_tokens": value}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
+    up.say(json_answer(200, [], {"id": "c", "object": "chat.completion", "choices": [choice], "usage": usage}))
+    assert send(gateway, "odd", PATHS["chat"], asked("chat", max_tokens=7)).status_code == 200
+    assert 7 / DOLLAR < spent(gateway, "odd") - before < 3
+    assert counted(gateway, "odd", "unmetered_requests") == flagged + 1
+    assert counted(gateway, "odd", "reserved") == pytest.approx(spent(gateway, "odd"))
+
+
+def test_a_response_that_breaks_off_counts_as_much_as_was_reserved(gateway: Started, up: ScriptedUpstream) -> None:
+    found = send(gateway, "broken", PATHS["chat"], asked("chat", model="chat/reset-mid", max_tokens=7))
+    assert found.status_code >= 500
+    tries = len([one for one in up.requests if b"reset-mid" in one.body])
+    assert spent(gateway, "broken") == pytest.approx(
+        tries * (7 + 2000 + len(json.dumps(asked("chat")))) / DOLLAR, abs=0.1
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/images/generations", {"model": "chat/m", "prompt": "a cat", "n": 1}),
+        ("/v1/audio/speech", {"model": "chat/m", "input": "hi", "voice": "alloy"}),
+        ("/v1/batches", {"model": "chat/m", "input_file_id": "file-1", "endpoint": "/v1/chat/completions"}),
+        ("/v1/messages/batches", {"model": "messages/m", "requests": []}),
+        ("/v1/fine_tuning/jobs", {"model": "chat/m", "training_file": "file-1"}),
+        ("/v1/videos", {"model": "chat/m", "prompt": "a cat"}),
+        ("/v1/responses", {"model": "responses/m", "input": "hi", "max_output_tokens": 9, "tools": [{"type": "mcp"}]}),
+        ("/v1/chat/completions", {**asked("chat"), "max_tokens": 9, "web_search_options": {}}),
+    ],
+)
+def test_what_has_no_bound_is_refused(gateway: Started, up: ScriptedUpstream, path: str, body: dict[str, Any]) -> None:
+    before = len(up.requests)
+    found = send(gateway, "unbounded", path, body)
+    assert (found.status_code, "what this request costs at most is unknown" in found.text) == (403, True)
+    assert len(up.requests) == before
+
+
+def test_fields_that_decide_must_be_there_once(gateway: Started, up: ScriptedUpstream) -> None:
+    before = len(up.requests)
+    for text in (
+        b'{"model": "chat/m", "messages": [], "max_tokens": 99999, "max_tokens": 1}',
+        b'{"model": "chat/m", "messages": [], "max_tokens": 99999, "max\\u005ftokens": 1}',
+        b'{"model": "chat/m", "messages": [], "max_tokens": 1, "tools": [{"type": "web_search", "type": "function"}]}',
+    ):
+        found = send(gateway, "doubled", PATHS["chat"], text)
+        assert (found.status_code, "is there twice" in found.text) == (400, True)
+    assert len(up.requests) == before
+
+
+FIRST = "first"
+ANSWER = {
+    "id": "c",
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 1000, "completion_tokens": 15_000, "total_tokens": 16_000},
+}
+
+
+def _cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def _flip(data: bytes) -> bytes:
+    """Flip bits of everything that is there."""
+    return bytes([byte ^ 0x5A if byte else 0 for byte in data[:60_000_000]]) + data[60_000_000:]
+
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "nonsense", "rows", "deleted"])
+def test_what_is_spent_is_what_the_ledger_says(tmp_path: Path, up: ScriptedUpstream, damage: str) -> None:
+    text = config((FIRST,))
+    body = asked("chat", max_tokens=10)
+    with started(tmp_path, text, up.url) as gateway:
+        up.say(json_answer(200, [], ANSWER))
+        assert send(gateway, FIRST, PATHS["chat"], body).status_code == 200
+        assert spent(gateway, FIRST) == 16
+    (file,) = tmp_path.rglob("limits*.dat")
+    _damage(file, damage)
+    with started(tmp_path, text, up.url) as gateway:
+        assert spent(gateway, FIRST) == 16
+        large = asked("chat", max_tokens=5000)
+        assert refusal(send(gateway, FIRST, PATHS["chat"], large)) == (429, "budget_exceeded")
+
+
+def test_without_ledger_a_damaged_file_closes_budgets(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """The log says what to do; requests without a budget go on."""
+    text = config((FIRST,), more="usage: {store: none}\n").replace("keys:\n", "keys:\n  - {name: x, key: text-of-x}\n")
+    body = asked("chat", max_tokens=10)
+    with started(tmp_path, text, up.url) as gateway:
+        up.say(json_answer(200, [], ANSWER))
+        assert send(gateway, FIRST, PATHS["chat"], body).status_code == 200
+    (file,) = tmp_path.rglob("limits*.dat")
+    _damage(file, "cut")
+    for _ in range(2):
+        with started(tmp_path, text, up.url) as gateway:
+            assert refusal(send(gateway, FIRST, PATHS["chat"], body)) == (429, "budget_unavailable")
+            up.say(json_answer(200, [], ANSWER))
+            assert send(gateway, "x", PATHS["chat"], body).status_code == 200
+            assert "delete this file to begin all budgets" in gateway.log_file.read_text()
+    file.unlink()
+    with started(tmp_path, text, up.url) as gateway:
+        up.say(json_answer(200, [], ANSWER))
+        assert send(gateway, FIRST, PATHS["chat"], body).status_code == 200
+
+
+def _damage(file: Path, how: str) -> None:
+    if how == "deleted":
+        file.unlink()
+    elif how == "cut":
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    elif how == "emptied":
+        file.write_bytes(b"")
+    elif how == "nonsense":
+        file.write_bytes(b"nonsense")
+    else:
+        with file.open("r+b") as opened:
+            for start, data in _written(file):
+                opened.seek(start)
+                opened.write(bytes([byte ^ 0x5A for byte in data]))
+
+
+def _written(file: Path) -> Iterator[tuple[int, bytes]]:
+    """Return what is in the file behind its header, which is sparse."""
+    step = 4096
+    with file.open("rb") as opened:
+        for start in range(step, file.stat().st_size, step):
+            data = opened.read(step) if opened.seek(start) else b""
+            if data.strip(b"\0"):
+                yield start, data
