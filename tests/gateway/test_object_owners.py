@@ -243,7 +243,7 @@ def test_everyones_stored_data_is_not_evaluated(gateway: Gateway, up: ScriptedUp
     makes(up, gateway, "bob", "/evals", "eval_mine")
     source = {"type": "stored_completions", "metadata": {}}
     answer = ask(gateway, "bob", "POST", "/evals/eval_mine/runs", {"data_source": {"source": source}})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "shared_list")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "shared_list")
     assert up.requests == []
 
 

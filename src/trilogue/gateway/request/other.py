@@ -45,7 +45,7 @@ class OtherRoute(Struct, frozen=True):
     @property
     def object_fields(self) -> frozenset[str]:
         """Request fields with ids of objects."""
-        return CODECS[self.protocols[0]].endpoint.object_fields
+        return CODECS[self.protocols[0]].endpoint.all_object_fields
 
     @property
     def reference_fields(self) -> tuple[str, ...]:
