@@ -1,7 +1,7 @@
 """Streams that try to get something past policies: cut anywhere, over blocks and events, spelled in other characters.
 
 Each trial hides a forbidden phrase, an address or a denied call in a response, sends it on one way to the client (a
-pair of protocols, or pass-through; streamed or whole), and reads what the client gets without Trilogue's own decoders. What
+pair of protocols, or pass-through; streamed or whole), and reads what the client gets without Trilogue's decoders. What
 a client shows, joined with and without spaces between its parts, must not have the phrase or the address, and no denied
 call may arrive.
 
