@@ -238,7 +238,7 @@ class MessagesStreamEncoder(StreamEncoder):
         part = (event.raw, event.part)
         if not self._is_open:
             self._open_thinking()
-        elif part != self._part:
+        elif self._part is not None and part != self._part:
             self._append(PART_BREAK)
         self._part = part
         self._append(event.text)
