@@ -310,10 +310,12 @@ class ChatStreamDecoder(TextFlow):
         """Add reasoning in all of its spellings, which can occur together."""
         block = reasoning_of(text, details, MESSAGE)
         if block is not None:
+            self._detailed = block.detailed
             for part in block.summary:
                 self._flow_text(Flow.SUMMARY, part)
             for part in block.raw:
                 self._flow_text(Flow.RAW, part)
+            self._detailed = False
         if details:
             if details_opaque(details) is not None and self._flow not in (Flow.RAW, Flow.SUMMARY):
                 self._open_flow(Flow.RAW)
