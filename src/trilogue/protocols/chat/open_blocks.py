@@ -28,6 +28,7 @@ from trilogue.model import (
     CitationDelta,
     Delta,
     Json,
+    Opaque,
     Reasoning,
     ReasoningDelta,
     Refusal,
@@ -379,6 +380,11 @@ class TextFlow(StreamDecoder):
 
         if self._audio is not None and not goes_on:
             self._flush_audio(self._audio)
+
+    def _close_reasoning(self, opaque: Opaque) -> None:
+        """Close the reasoning that is open with the value that ends it."""
+        self._out.append(BlockStop(self._block, opaque))
+        self._flow = Flow.NONE
 
     def _flush_audio(self, assembler: AudioAssembler) -> None:
         if (audio := assembler.finish(self._opening)) is not None:
