@@ -296,7 +296,9 @@ class CallAssembler:
             self._start(call)
             for text in call.release():
                 self._decoder.emit(Delta(call.block or 0, text))
-        complete = not call.begun or call.complete if at_end else call.begun and call.ended
+        complete = not call.begun or call.complete
+        if not at_end:
+            complete = call.begun and call.ended
         if call.block is not None and complete:
             self._close(call)
 
