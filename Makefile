@@ -85,7 +85,7 @@ nginx:
 
 # The official JavaScript SDK, for tests. Without it they are skipped and say so.
 JAVASCRIPT := tests/multiturn/javascript
-javascript: ## Install the JavaScript SDK that slow tests use
+javascript: ## Install the official JavaScript SDK, which slow tests use
 	@[ $(JAVASCRIPT)/node_modules/.package-lock.json -nt $(JAVASCRIPT)/package-lock.json ] || { command -v npm >/dev/null \
 		&& npm ci --fetch-retries=0 --fetch-timeout=20000 --silent --no-audit --no-fund --prefix $(JAVASCRIPT) >/dev/null 2>&1; } \
 		|| echo "the JavaScript SDK is not installed: it needs node, npm and their registry"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.process import QUICK, Started, started, until
+from tests.gateway.process import PATIENT, Started, started, until
 from tests.gateway.wire import (
     Answer,
     address,
@@ -29,8 +29,6 @@ from tests.timing import check_within, eventually_async, pause_for
 from trilogue.model import Protocol
 
 STREAMS = 24
-SLOW = QUICK.replace("total: 2.5", "total: 60").replace("connect: 0.5", "connect: 20").replace(": 0.6", ": 20")
-"""Only the drain has a short limit: on a busy machine half a second between two events is nothing unusual."""
 
 
 async def asked_by_all(url: str, up: ScriptedUpstream, scenario: str) -> list[tuple[Protocol, asyncio.Task[Answer]]]:
@@ -55,7 +53,7 @@ def test_running_streams_finish_or_get_an_error(
     tmp_path: Path, up: ScriptedUpstream, scenario: str, drain_seconds: int, how: str
 ) -> None:
     """On SIGTERM, streams that can finish in time do, the rest ends with an error, none is cut off; exit code 0."""
-    config = SLOW.replace("drain_seconds: 2", f"drain_seconds: {drain_seconds}")
+    config = PATIENT.replace("drain_seconds: 2", f"drain_seconds: {drain_seconds}")
     with started(tmp_path, config, up.url) as gateway:
 
         async def main() -> list[str]:
@@ -75,7 +73,7 @@ def test_running_streams_finish_or_get_an_error(
 
 def test_whole_responses_get_an_error_too(tmp_path: Path, up: ScriptedUpstream) -> None:
     """An answer that is not streamed and does not come in time: 503 instead of a cut connection."""
-    with started(tmp_path, SLOW, up.url) as gateway:
+    with started(tmp_path, PATIENT, up.url) as gateway:
 
         async def main() -> None:
             before = len(up.requests)
@@ -92,7 +90,7 @@ def test_whole_responses_get_an_error_too(tmp_path: Path, up: ScriptedUpstream) 
 
 def test_a_request_that_is_still_being_sent_gets_a_response(tmp_path: Path, up: ScriptedUpstream) -> None:
     """SIGTERM while a body arrives: it is let in, as the drain allows."""
-    with started(tmp_path, SLOW, up.url) as gateway:
+    with started(tmp_path, PATIENT, up.url) as gateway:
 
         async def main() -> Answer:
             reader, writer = await asyncio.open_connection(*address(gateway.url))
@@ -132,7 +130,7 @@ def test_an_idle_gateway_stops_at_once(tmp_path: Path) -> None:
 
 def test_it_is_not_ready_while_it_drains(tmp_path: Path, up: ScriptedUpstream) -> None:
     """Whoever still reaches it is told so; new connections are not taken."""
-    with started(tmp_path, SLOW, up.url) as gateway:
+    with started(tmp_path, PATIENT, up.url) as gateway:
 
         async def main() -> None:
             before = len(up.requests)
@@ -153,7 +151,7 @@ def test_it_is_not_ready_while_it_drains(tmp_path: Path, up: ScriptedUpstream) -
 
 def test_no_worker_leaves_connections_that_none_accepts(tmp_path: Path, up: ScriptedUpstream) -> None:
     """While workers drain, whoever connects is refused at once, and not by a reset when the last of them has gone."""
-    with started(tmp_path, SLOW, up.url, options=("--workers", "2")) as gateway:
+    with started(tmp_path, PATIENT, up.url, options=("--workers", "2")) as gateway:
 
         async def main() -> None:
             before = len(up.requests)
@@ -174,7 +172,7 @@ def test_no_worker_leaves_connections_that_none_accepts(tmp_path: Path, up: Scri
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_twice_means_at_once(tmp_path: Path, up: ScriptedUpstream, second: int, workers: str) -> None:
     """Row 38: the second signal does not wait for anybody, and leaves no process behind."""
-    config = SLOW.replace("drain_seconds: 2", "drain_seconds: 30")
+    config = PATIENT.replace("drain_seconds: 2", "drain_seconds: 30")
     with started(tmp_path, config, up.url, options=("--workers", workers)) as gateway:
 
         async def main() -> None:

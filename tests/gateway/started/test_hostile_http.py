@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.gateway.process import QUICK, Started, started, until
+from tests.gateway.process import PATIENT, Started, started, until
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import Answer, address, exchange, outcome, parse, payload, post, read_all
 from tests.scripted.ask import PATHS
@@ -25,7 +25,7 @@ CHAT = "/v1/chat/completions"
 BODY = payload(Protocol.CHAT, "chat/text", stream=False)
 AUTH = f"authorization: Bearer {CLIENT_KEY}\r\ncontent-type: application/json\r\n"
 CLOCKS = {"guard.HEAD_SECONDS": 0.5, "http.BODY_SECONDS": 0.5, "guard.LINGER_SECONDS": 3}
-SMALL = QUICK.replace("server:\n", f"server:\n  max_body_bytes: {MIB}\n")
+SMALL = PATIENT.replace("server:\n", f"server:\n  max_body_bytes: {MIB}\n")
 
 
 @pytest.fixture(scope="module")

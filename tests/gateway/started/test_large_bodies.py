@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.process import QUICK, Started, started
+from tests.gateway.process import PATIENT, Started, started
 from tests.gateway.wire import address, exchange, outcome, payload, post, request
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import check_within, eventually_async, with_tries
@@ -41,8 +41,6 @@ STEPS = {
     "estimate": "slowed(tokens, 'estimate')",
 }
 HEALTH = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
-PATIENT = QUICK.replace("first_byte: 0.6", "first_byte: 20").replace("total: 2.5", "total: 20")
-"""the upstream has to read large bodies, too"""
 LONG = "many words " * (LARGE_BYTES // 10)
 
 
@@ -78,13 +76,13 @@ def test_others_get_a_response_meanwhile(tmp_path: Path, up: ScriptedUpstream, s
     elif step == "estimate":
         body = payload(Protocol.MESSAGES, "chat/text", stream=False, system=LONG)
         data = post("/v1/messages/count_tokens", body)
-    with started(tmp_path, QUICK, up.url, patch=SLOWED + STEPS[step]) as gateway:
+    with started(tmp_path, PATIENT, up.url, patch=SLOWED + STEPS[step]) as gateway:
         check_within(asyncio.run(meanwhile(gateway, data)), SLOW_SECONDS / 2)
 
 
 def test_a_client_that_leaves_meanwhile_leaves_no_trace(tmp_path: Path, up: ScriptedUpstream) -> None:
     """Nothing is sent upstream for a client that has gone while its body was looked at."""
-    with started(tmp_path, QUICK, up.url, patch=SLOWED + STEPS["look"]) as gateway:
+    with started(tmp_path, PATIENT, up.url, patch=SLOWED + STEPS["look"]) as gateway:
 
         async def main() -> None:
             before = len(up.requests)
