@@ -70,11 +70,10 @@ def check_allowed(context: RequestContext, model: str, targets: Sequence[Upstrea
 def _asked(services: Services, model: str, client: Protocol, targets: Sequence[Upstream]) -> Asked:
     """Return what a request asks for, by all the names that limits could know it by."""
     route = services.route_of(model, client) if model else ""
-    if not services.limiter.applies_to_all:
+    if not model or not services.limiter.applies_to_all:
         return Asked(model, route)
     names = [name for target in targets for name in (target.model, f"{target.provider}/{target.model}")]
-    routes = services.ruling_routes(model, client, targets)
-    return Asked(model, route, routes, tuple(names) if model else ())
+    return Asked(model, route, services.ruling_routes(model, client, targets), tuple(names))
 
 
 def _show(context: RequestContext, reservation: Reservation | None) -> bool:
