@@ -23,7 +23,8 @@ from trilogue.state.aside import set_aside
 KEY_FILE = "admin.key"
 ADDRESS_FILE = "admin.address"
 KEY_BYTES = 32
-_KEY = re.compile(r"[!-~]{43,}")
+_KEY = re.compile(r"[!-~]{16,}")
+"""what can be an admin key: people may have put one of their own into the file"""
 _PRIVATE = 0o600
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -115,7 +116,7 @@ def read_address(config_file: Path | None) -> str | None:
         os.kill(address.pid, 0)  # sends nothing; a gateway that was killed has left its address
     except PermissionError:  # it runs as another user
         return address.url
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return None
     return address.url
 
@@ -126,7 +127,7 @@ def remove_address(config_file: Path | None) -> None:
     try:
         if msgspec.json.decode(path.read_bytes(), type=AdminAddress).pid == os.getpid():
             path.unlink()
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         pass  # it is gone already, or was never written
 
 
