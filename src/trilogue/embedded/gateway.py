@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from trilogue import __version__, cipher
 from trilogue.config import Config, Secret, state_directory, state_file
 from trilogue.embedded.observers import WorkerObservers
-from trilogue.embedded.usage_ledger import counting
+from trilogue.embedded.usage_ledger import counting, fault_of_usage
 from trilogue.gateway.capture.worker_capture import FOLDER_NAME, WorkerCapture
 from trilogue.gateway.endpoints.app import Gateway
 from trilogue.gateway.log.guard import Guard, close_all
@@ -52,6 +52,9 @@ class EmbeddedGateway:
         config = _with_usable_store(config, sealer, file)
         # Limits are those of this process: nobody knows how many others the program has.
         config = replace(config, server=replace(config.server, workers=1))
+        fault = fault_of_usage(config, file)
+        if fault is not None:
+            log.warning("usage cannot be stored", reason=str(fault))
         kept = state_file(os.environ, FILE_NAME, file)
         self._observers = WorkerObservers(config, None, metrics=False, usage=counting(config, file))
         self._observers.configure(config)

@@ -50,6 +50,8 @@ def set_aside(path: Path, is_damaged: Callable[[], bool], seconds: float = LOCK_
 
     Raises OSError, also if another process holds the lock for longer: it may be stopped, and requests may wait here.
     """
+    if not is_damaged():
+        return False
     with locked(path, seconds):
         if not is_damaged():
             return False

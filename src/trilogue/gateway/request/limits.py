@@ -140,11 +140,10 @@ def _asked(
 ) -> Asked:
     """Return what a request asks for, by all the names that limits could know it by."""
     route = services.route_of(model, client) if model else ""
-    if not services.limiter.applies_to_all:
+    if not model or not services.limiter.applies_to_all:
         return Asked(model, route, by_policy)
     names = [name for target in targets for name in (target.model, f"{target.provider}/{target.model}")]
-    routes = services.ruling_routes(model, client, targets)
-    return Asked(model, route, by_policy, routes, tuple(names) if model else ())
+    return Asked(model, route, by_policy, services.ruling_routes(model, client, targets), tuple(names))
 
 
 def _show(context: RequestContext, reservation: Reservation | None) -> bool:
