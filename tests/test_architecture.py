@@ -7,6 +7,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -79,6 +80,7 @@ def in_layers(lines: list[str]) -> list[tuple[str, set[str]]]:
     return found
 
 
+@cache
 def packages() -> Graph:
     """Return which packages import which. The library itself is called as the root package."""
     known = names(MODULES)

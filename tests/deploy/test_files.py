@@ -224,8 +224,8 @@ def test_helm_renders_the_chart(options: list[str]) -> None:
     assert ports == [port["name"] for port in pod["containers"][0]["ports"]]
     with_cluster = "cluster.enabled=true" in " ".join(options)
     assert (config.cluster.redis is not None) is with_cluster is ("admin" in ports)
-    names = [one["name"] for one in pod["containers"][0].get("env", ())]
-    assert names == (["TRILOGUE_POSTGRESQL", "TRILOGUE_REDIS"] if with_cluster else [])
+    variables = [one["name"] for one in pod["containers"][0].get("env", ())]
+    assert variables == (["TRILOGUE_POSTGRESQL", "TRILOGUE_REDIS"] if with_cluster else [])
 
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed")

@@ -40,7 +40,7 @@ def test_a_short_rest_is_waited_out(pool: Pooled) -> None:
 
     async def main() -> list[Answer]:
         first = asyncio.create_task(pool.asking(Protocol.CHAT, "chat/text", stream=False))
-        await eventually_async(lambda: pool.accounts()["chat/a"]["state"] == "cooling")
+        await eventually_async(lambda: pool.accounts()["chat/a"]["models"])
         later = (pool.asking(client, "chat/text", stream=stream) for client, stream in WAYS)
         return await asyncio.gather(first, *later)
 

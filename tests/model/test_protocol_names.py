@@ -44,7 +44,8 @@ def test_a_name_is_taken_everywhere(name: str, tmp_path: Path) -> None:
         assert config.providers["one"].protocol is protocol
         assert protocol in config.providers["two"].protocols
     preset = "openai" if protocol is not Protocol.MESSAGES else "anthropic"
-    assert parse(f"providers: {{{preset}: {{protocol: {name}, accounts: [a-key-0123]}}}}".encode(), {}, tmp_path)
+    text = f"providers: {{{preset}: {{protocol: {name}, accounts: [a-key-0123]}}}}"
+    assert parse(text.encode(), {}, tmp_path).providers[preset].protocol is protocol
     assert name in json_schema()["$defs"]["Protocol"]["enum"]
     assert asked_protocol(name) is protocol
     assert translate_request(REQUEST, source=name, target="messages").body

@@ -104,7 +104,7 @@ def faults(trial: Trial, rng: Random) -> list[str]:
         response = collected(trial.source, trial.data)
     except UpstreamError:
         return _faults_of_failure(trial, rng)
-    expected, run = judged(response, POLICIES[trial.policies](), ASK, refusing)
+    expected, run = judged(response, POLICIES[trial.policies](), ASK, refusing, trial.client)
     before, excused = trial.unjudged()
     # Not every stop reason exists in every protocol, for example.
     same = zip(summary(collected(trial.client, before)), summary(response), strict=True)

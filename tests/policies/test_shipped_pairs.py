@@ -162,6 +162,8 @@ def summary(response: Response) -> tuple[str, str, tuple[str, ...], StopReason]:
     text = "".join([block.text for block in response.blocks if isinstance(block, Text | Refusal)])
     calls = tuple([block.arguments or "{}" for block in response.blocks if isinstance(block, ToolCall)])
     reason = response.stop.reason
+    # Chat has one text, in which words of policies are paragraphs.
+    text = text.replace("\n\nThe call of", "The call of")
     # Chat has one reasoning text, in which the parts of a summary are paragraphs.
     return thought.replace("\n\n", ""), text, calls, StopReason.END if reason is StopReason.REFUSAL else reason
 

@@ -93,12 +93,13 @@ def test_an_idle_connection_is_used_once_more(monkeypatch: pytest.MonkeyPatch) -
         listener = Listener(hello, refusal)
         with socket.create_server(("127.0.0.1", 0)) as server:
             await listener.open(server)
-            with socket.create_connection(server.getsockname()) as client:
+            address = server.getsockname()
+            with socket.create_connection(address) as client:
                 client.setblocking(False)
                 client.sendall(GET)
                 await asyncio.get_running_loop().sock_recv(client, 65536)
                 draining = asyncio.create_task(listener.drain(5))
-                await eventually_async(lambda: is_refused(server.getsockname()))
+                await eventually_async(lambda: is_refused(address))
                 client.sendall(GET)
                 answer = await received(client)
                 await draining

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -35,7 +36,7 @@ HIDDEN = 2_000
 """tokens that a provider adds to every prompt, such as instructions for tools"""
 
 OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-"""of all protocols: a server may know those of another one as well, so the largest counts"""
+"""of all protocols"""
 _DECISIVE = (
     *OUTPUT_FIELDS,
     "n",
@@ -97,7 +98,7 @@ class Facts(NamedTuple):
     `output`: the limit that it sets; None if it sets none. `more_output`: what comes on top of it. `choices`: responses
     to the one input. `images`: how many there are. `refers`: to content that is not in the body. `hosted`: tools run at
     the provider, after each of which the model reads everything again. `calls`: how often at most; None if nobody says.
-    `documents`: to be ranked, at most.
+    `inputs`: how many texts a model reads one by one, at most. `documents`: with how many of them it reads another.
     """
 
     size: int
@@ -108,6 +109,7 @@ class Facts(NamedTuple):
     refers: bool = False
     hosted: bool = False
     calls: int | None = 0
+    inputs: int = 1
     documents: int = 0
 
 
@@ -133,34 +135,44 @@ class Most(NamedTuple):
     bounded: bool
 
 
-def read_facts(body: bytes, whole: bytes, more: int = 0) -> Facts:
+def read_facts(body: bytes, whole: bytes, more: int = 0, own: Sequence[str] = OUTPUT_FIELDS) -> Facts:
     """Return the facts of a JSON object. `whole`: with the history that it refers to. `more`: bytes that are added.
+
+    `own`: the fields that limit the output in its protocol. Those of others limit nothing, but a server may know them.
 
     Raises BadRequest if a field that decides is there twice, because servers differ in which one they read.
     """
     fields = _fields(body)
     limits = [found for name in OUTPUT_FIELDS if (found := count_of(fields.get(name)))]
+    is_limited = any([count_of(fields.get(name)) for name in own])
     hosted, calls = _hosted(fields)
     prompt = bytes(fields.get("prompt", _NONE))
+    prompts = _prompts(prompt)
     stored = any([_is_given(fields, name) for name in _STORED_FIELDS]) or prompt.startswith(b"{")
     escaped = _ESCAPED_LETTER.search(whole) is not None
     return Facts(
         size=len(whole) + more,
-        output=max(limits, default=None),
+        output=max(limits) if is_limited else None,
         more_output=(count_of(fields.get("thinking_budget")) or 0) + len(bytes(fields.get("prediction", _NONE))),
-        choices=max(_choices(fields, "n"), _choices(fields, "best_of")) * _prompts(prompt),
+        choices=max(_choices(fields, "n"), _choices(fields, "best_of")) * prompts,
         images=len(_IMAGE.findall(whole)),
         refers=stored or escaped or _REFERENCE.search(whole) is not None,
         hosted=hosted,
         calls=calls,
-        documents=_documents(fields.get("documents")),
+        inputs=prompts,
+        documents=_entries(fields.get("documents")),
     )
 
 
 def most(facts: Facts, model: Model) -> Most:
     """Return the most that a request can take of a model."""
     window = model.context_window or MOST_CONTEXT
-    given = window if facts.refers else min(window, facts.size + facts.images * MOST_IMAGE + HIDDEN)
+    if facts.refers:
+        given = window
+    else:
+        given = min(window * facts.inputs, facts.size + facts.images * MOST_IMAGE + HIDDEN * facts.inputs)
+    if facts.documents:
+        given = min(window, given) * facts.documents
     if facts.output is None:
         made = model.output_limit or min(window, MOST_OUTPUT)
     else:
@@ -245,8 +257,15 @@ def _prompts(raw: bytes) -> int:
     return max(1, len(prompts)) if any(not isinstance(one, int) for one in prompts) else 1
 
 
-def _documents(raw: Raw | None) -> int:
-    return bytes(raw).count(b",") + 1 if raw is not None else 0
+def _entries(raw: Raw | None) -> int:
+    """Return how many entries an array has, at most."""
+    text = b"" if raw is None else bytes(raw)
+    return text.count(b",") + 1 if text.startswith(b"[") else 0
+
+
+def inputs_of(body: bytes) -> int:
+    """Return how many texts a body has of which each is embedded or judged by itself, at most."""
+    return max(1, _entries(_read_fields(body).get("input")))
 
 
 def _hosted(fields: dict[str, Raw]) -> tuple[bool, int | None]:

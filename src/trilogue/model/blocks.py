@@ -198,6 +198,8 @@ class Reasoning(Block, frozen=True, kw_only=True):
     opaque: Opaque | None = None
     id: str | None = None
     status: str | None = None
+    detailed: bool = False
+    """Chat: whether `reasoning_details` have the text as well, in addition to the field that is for text only"""
 
 
 class CallKind(StrEnum):

@@ -112,11 +112,19 @@ class Hooks:
         """the usage of every answer that cost something"""
         self.make_unsigned: Callable[[], Opaque | None] = _nothing
         """returns what takes the place of the signature of reasoning that was changed"""
+        self.refusals = True
+        """whether the client can tell refusals from text"""
         self._probed: list[tuple[Policy, Scan]] | None = None
         self.call_ids: set[str] = set()
         """the ids of the calls that have gone on"""
         # Only hooks that see complete blocks can look at the blocks before them.
         self.collects = any([_sees_whole_blocks(policy) for policy in policies])
+
+    def channel(self, block: Block) -> type[Block] | None:
+        """Return the kind of text that a client shows a block with; None if it has no text of its own."""
+        if isinstance(block, Refusal):
+            return Refusal if self.refusals else Text
+        return Text if isinstance(block, Text) else Reasoning if isinstance(block, Reasoning) else None
 
     def judge_request(self, request: Request) -> Steps[Request | StopWith]:
         """Return the request as it may go out, or the words to respond with instead."""

@@ -83,8 +83,7 @@ class Machine:
         self._order = BlockOrder()
         self._place = Place(live=True)
         """that of the block which is passing or held"""
-        self._channels = {Text: Channel(), Reasoning: Channel()}
-        """by the kind of their blocks; refusals are shown together with text"""
+        self._channels: dict[type[Block] | None, Channel] = {kind: Channel() for kind in (Text, Refusal, Reasoning)}
         self._pipeline = Pipeline(hooks)
         self._parcels: list[Parcel] = []
         """complete blocks that some policy has not decided"""
@@ -152,7 +151,7 @@ class Machine:
             self._held, self._place = HeldBlock(event), self._order.enter()
             self.phase = RunPhase.HOLDING
             return None
-        channel = self._channels.get(Text if isinstance(block, Refusal) else type(block))
+        channel = self._channels.get(self.hooks.channel(block))
         if channel is not None and (interests or channel.chain.active):
             scans = self.hooks.scans(block, event.index, list(interests)) if interests else []
             channel.begin(scans, Site("flow", event.index, type(block).__name__))

@@ -288,7 +288,8 @@ def test_nameless_call_is_an_error() -> None:
 def test_reasoning_in_every_spelling(delta: dict[str, Any]) -> None:
     """All of it is raw chain of thought, and text after it is a block of its own."""
     response = answer(chunk(delta), chunk({"content": "a"}), chunk(finish="stop"), DONE)
-    assert response.blocks == (Reasoning(raw=("hm",), path="choices[0].message"), prose("a"))
+    detailed = "reasoning_details" in delta
+    assert response.blocks == (Reasoning(raw=("hm",), path="choices[0].message", detailed=detailed), prose("a"))
 
 
 def test_signed_reasoning_details() -> None:

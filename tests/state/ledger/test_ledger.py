@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,12 @@ class Store:
     def total(self) -> Counts:
         (line,) = read_usage(self.tables, self.folder, UsageQuery())
         return line.counts
+
+
+def _has_stored(store: Store, requests: int) -> bool:
+    """Return whether so many requests are in the tables, without those of live files."""
+    lines = read_usage(store.tables, Path("/nonexistent"), UsageQuery())
+    return sum(line.counts.requests for line in lines) == requests
 
 
 def started(tables: LedgerTables, folder: Path, days: float = 30) -> UsageLedger:
@@ -180,6 +187,26 @@ def test_more_rows_than_a_file_has_places(file_store: Store) -> None:
     worker.close()
     assert file_store.total().requests == PLACES + 50
     assert list(file_store.folder.iterdir()) == []
+
+
+def test_rows_of_a_full_file_stay_in_use(file_store: Store) -> None:
+    """Whoever has a row counts in it until told otherwise, also after all of it was added to the table."""
+    worker = started(LedgerTables(SqliteDatabase(Path(file_store.tables.name))), file_store.folder)
+    told: list[int] = []
+    worker.on_new_file = lambda: told.append(1)
+    rows = [worker.row(name(worker.hour, model=f"m{number}")) for number in range(PLACES)]
+    until(lambda: len(live_files(file_store.folder)) == 2)  # the next one is ready
+    rows.append(worker.row(name(worker.hour)))
+    for row in rows:
+        count(row)
+    # The thread adds once a second, and removes files of which everything is in the table.
+    for times in (1, 2):
+        until(partial(_has_stored, file_store, times * len(rows)))
+        for row in rows:
+            count(row)
+    assert told == []
+    worker.close()
+    assert file_store.total().requests == 3 * len(rows)
 
 
 def test_a_new_hour_has_rows_of_its_own(file_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

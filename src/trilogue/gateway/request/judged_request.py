@@ -17,6 +17,7 @@ from trilogue.gateway.stored.compaction import ITEM_MARK, opened
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Ledger, Loss, Reasoning, Request, refuse_losses
 from trilogue.policies import Policy
+from trilogue.policies.everything import has_repeated_names
 from trilogue.profiles import UNCHANGED
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
@@ -29,9 +30,9 @@ async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Po
     """
     body = call.whole
     large = len(body) > LARGE_BYTES
-    request = await in_thread(_decoded, call, body) if large else _decoded(call, body)
+    request, exact = await in_thread(_decoded, call, body) if large else _decoded(call, body)
     judged = await policies.judge(request, chosen)
-    if judged is None or judged is request:
+    if judged is None or (judged is request and exact):
         return None if judged is None else call
     wire, losses = await in_thread(_encoded, judged, call) if large else _encoded(judged, call)
     if _moves_reasoning(request, judged):
@@ -46,12 +47,14 @@ async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Po
     return changed
 
 
-def _decoded(call: Call, body: bytes) -> Request:
+def _decoded(call: Call, body: bytes) -> tuple[Request, bool]:
+    """Return a request, and whether its body says nothing else: a field that comes twice counts only once."""
     codec = CODECS[call.client]
     if codec.endpoint.compaction and body.find(ITEM_MARK) >= 0:
         # A summary that this gateway has sealed is text for the upstream, so policies must see it.
         body = opened(body, call.sealer)
-    return codec.decode_request(parse_request(body))
+    fields = parse_request(body)
+    return codec.decode_request(fields), not has_repeated_names(body, fields)
 
 
 def _encoded(request: Request, call: Call) -> tuple[bytes, list[Loss]]:

@@ -16,13 +16,14 @@ from trilogue.gateway.setup.access import ClientKey
 from trilogue.gateway.setup.limiter import Asked, Reservation
 from trilogue.gateway.setup.services import Services
 from trilogue.limits import Estimate, Remaining
-from trilogue.limits.most import Facts, Model, likely_tokens, most, read_facts
+from trilogue.limits.most import Facts, Model, inputs_of, likely_tokens, most, read_facts
 from trilogue.model import Protocol
 from trilogue.protocols.endpoint import LimitHeaders
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.serving import header_lines
 
+_OF_COMPLETIONS = ("max_tokens",)
 _ENDINGS = ("/cancel", "/pause")
 """the ends of paths at which nothing is made"""
 
@@ -35,9 +36,11 @@ async def count_request(
     Raises NotAllowed and LimitReached. What is left goes into the headers of the response.
     """
     services, key = context.entry.services, context.entry.key or ClientKey("")
-    asked = Asked(call.model, services.route_of(call.model, call.client), bool(context.record.parent))
+    asked = _asked(services, call.model, call.client, targets, by_policy=bool(context.record.parent))
     allowed = services.limiter.check(key, asked, targets)
     others = check_fallbacks(context, key, call.body, allowed) if key.restricted else []
+    if others:
+        asked = asked._replace(names=(*asked.names, *others))
     reservation = await services.limiter.begin(key, asked, await _estimate(context, call, allowed, others))
     _note(context, reservation)
     call.own_limits = _show(context, reservation)
@@ -62,7 +65,7 @@ async def count_other(
                 code="not_bounded",
             )
     model = call.model if route.endpoint.models else ""
-    asked = Asked(model, services.route_of(model, context.entry.client) if model else "")
+    asked = _asked(services, model, context.entry.client, targets)
     allowed = services.limiter.check_providers(key, model or context.entry.path, targets)
     reservation = await services.limiter.begin(key, asked, await _other_estimate(context, call, allowed))
     _note(context, reservation)
@@ -126,10 +129,22 @@ def check_allowed(
     entry = context.entry
     if entry.key is None or not entry.key.restricted:
         return targets
-    asked = Asked(model, entry.services.route_of(model, entry.client))
+    asked = _asked(entry.services, model, entry.client, targets)
     allowed = entry.services.limiter.check(entry.key, asked, targets)
     check_fallbacks(context, entry.key, body, allowed)
     return allowed
+
+
+def _asked(
+    services: Services, model: str, client: Protocol, targets: Sequence[Upstream], *, by_policy: bool = False
+) -> Asked:
+    """Return what a request asks for, by all the names that limits could know it by."""
+    route = services.route_of(model, client) if model else ""
+    if not services.limiter.applies_to_all:
+        return Asked(model, route, by_policy)
+    names = [name for target in targets for name in (target.model, f"{target.provider}/{target.model}")]
+    routes = services.ruling_routes(model, client, targets)
+    return Asked(model, route, by_policy, routes, tuple(names) if model else ())
 
 
 def _show(context: RequestContext, reservation: Reservation | None) -> bool:
@@ -154,10 +169,9 @@ async def _other_estimate(context: RequestContext, call: OtherCall, targets: Seq
         return Estimate(0, 0)
     if not call.body:
         return _worst(context, targets, None)
-    facts = await _facts(call.body, call.body, 0)
+    facts = await _facts(call.body, call.body, 0, _OF_COMPLETIONS)
     if paid == "input":
-        # A model that ranks documents reads the question with each of them.
-        facts = facts._replace(size=facts.size * max(1, facts.documents), output=0)
+        facts = facts._replace(output=0, inputs=inputs_of(call.body))
     return _worst(context, targets, facts if paid != "unbounded" else None)
 
 
@@ -169,14 +183,15 @@ async def _estimate(
     `others`: models that the upstream may use instead.
     """
     targets = [*targets, *(Upstream(target.provider, name) for target in targets for name in others)]
+    fields = CODECS[call.client].endpoint.output_fields
     more = 0 if call.memory is None else sum(map(len, [kept.encode() for kept in call.memory.found.values()]))
-    return _worst(context, targets, await _facts(call.body, call.whole, more), call.client)
+    return _worst(context, targets, await _facts(call.body, call.whole, more, fields), call.client)
 
 
-async def _facts(body: bytes, whole: bytes, more: int) -> Facts:
+async def _facts(body: bytes, whole: bytes, more: int, fields: Sequence[str]) -> Facts:
     if len(whole) > LARGE_BYTES:
-        return await in_thread(read_facts, body, whole, more)
-    return read_facts(body, whole, more)
+        return await in_thread(read_facts, body, whole, more, fields)
+    return read_facts(body, whole, more, fields)
 
 
 def _worst(

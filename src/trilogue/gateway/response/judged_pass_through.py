@@ -12,9 +12,9 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamError
-from trilogue.gateway.response.pass_through import EVENT_END, LONGEST_END, NUMBERS, UNREPORTED, PassThrough
+from trilogue.gateway.response.pass_through import ENDS, EVENT_END, LONGEST_END, NUMBERS, UNREPORTED, PassThrough
 from trilogue.gateway.response.raw_pieces import RawPieces
-from trilogue.gateway.response.untold import Untold
+from trilogue.gateway.response.untold import Untold, is_late
 from trilogue.gateway.stored.echo import echoed_events
 from trilogue.jsontext.text import dump
 from trilogue.model import (
@@ -70,7 +70,7 @@ class JudgedPassThrough(PassThrough):
         self._echo = echo
         self._ledger = Ledger()
         self.losses = self._ledger.losses
-        run.attach(self._ledger, unsigned)
+        run.attach(self._ledger, unsigned, protocol)
         self._sequencer = Sequencer()
         self._pieces = RawPieces()
         self._retained = False
@@ -115,6 +115,7 @@ class JudgedPassThrough(PassThrough):
         events = self._decoder.close()
         tail = b"".join(self._tail)
         self._tail = []
+        tail = b"" if ended and is_late(tail + b"\n\n") else tail
         return self._add(tail if ended else self._completed(tail), events)
 
     def fail(self, error: UpstreamError) -> bytes:
@@ -159,8 +160,10 @@ class JudgedPassThrough(PassThrough):
 
     def _take(self, part: bytes) -> bytes:
         """Take bytes that end with an event, or inside of one."""
-        if self.done or (self._decoder.done and self._untold.is_late(part)):
+        if self.done:
             return b""
+        if self._decoder.done:
+            return self._take_late(part)
         events = self._repeated.feed(part)
         self._tail.append(part)
         self.moved = self.moved or bool(events)
@@ -173,6 +176,15 @@ class JudgedPassThrough(PassThrough):
             unwanted = bool(kinds) and not self._run.wants(kinds)
             self.rewrites = self._untold.is_hidden(raw, events, over=self._decoder.done, unwanted=unwanted)
         return self._add(raw, events)
+
+    def _take_late(self, part: bytes) -> bytes:
+        """Take bytes behind the end of the response. What says anything was not judged, and is dropped."""
+        self._tail.append(part)
+        raw = b"".join(self._tail)
+        if not raw.endswith(ENDS):
+            return b""
+        self._tail = []
+        return b"" if is_late(raw) else self._add(raw, [])
 
     def _pass_text(self, raw: bytes, event: Delta | ReasoningDelta) -> bytes:
         """Return an event that only has more text of the open block, or what takes its place."""

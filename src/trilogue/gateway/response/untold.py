@@ -41,6 +41,12 @@ _CALLS = (ToolCall, Native, HostedCall)
 _EMPTY: tuple[Json, ...] = (None, "", {}, [])
 
 
+def is_late(raw: bytes) -> bool:
+    """Return whether events behind the end of a response say anything."""
+    said = [event.data.strip() for event in SseParser().feed(raw)]
+    return any([data not in (b"", _END) and (parse_object(data) or {}).get("type") != "ping" for data in said])
+
+
 class Untold:
     """Compares the events of one stream with what was told about them."""
 
@@ -54,13 +60,6 @@ class Untold:
         """the names of calls, by their ids"""
         self._done: list[dict[str, Json]] = []
         """calls as they were when they were complete"""
-
-    def is_late(self, raw: bytes) -> bool:
-        """Return whether an event behind the end of the response says anything."""
-        events = SseParser().feed(raw)
-        return any(
-            [event.data.strip() != _END and (parse_object(event.data) or {}).get("type") != "ping" for event in events]
-        )
 
     def is_hidden(self, raw: bytes, events: list[Event], *, over: bool, unwanted: bool) -> bool:
         """Return whether an event says what was not told.
@@ -103,6 +102,9 @@ class Untold:
                 self._done.append(_plain(call))
             if self._is_other(call, started=not complete and not over) or (over and not self._is_repeated(call)):
                 return True
+            # Only what an event is about may be told later, when it is complete.
+            if not over and call not in (body.get("item"), body.get("content_block")) and not self._names_of(call):
+                return True
         return False
 
     def _is_repeated(self, call: dict[str, Json]) -> bool:
@@ -125,9 +127,12 @@ class Untold:
                 self._named.add(index)
         return False
 
+    def _names_of(self, call: dict[str, Json]) -> list[str]:
+        return [self._told[value] for value in _values(call) if value in self._told]
+
     def _is_other(self, call: dict[str, Json], *, started: bool) -> bool:
         """Return whether a call is not the one that was told under its id."""
-        names = [self._told[value] for value in _values(call) if value in self._told]
+        names = self._names_of(call)
         if any([name and call.get("name") and name != call["name"] for name in names]):
             return True
         return started and bool(names) and any([call.get(field) not in _EMPTY for field in _ARGUMENTS])

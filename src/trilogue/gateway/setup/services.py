@@ -64,6 +64,7 @@ class Services:
         self.resolved = self._resolved.get
         """the targets of a model and a client's protocol, if they were resolved before"""
         self._route_names: dict[tuple[str, Protocol], str] = {}
+        self._ruling: dict[tuple[str, Protocol, tuple[Upstream, ...]], tuple[str, ...]] = {}
         self.sealer = sealer
         configured = configured_keys(config)
         self.configured = tuple([one.key for one in configured])
@@ -73,13 +74,12 @@ class Services:
         self._admin_keys = KeyRing([ConfiguredKey(ClientKey(name), key.reveal()) for name, (key, _) in admins.items()])
         self.limits = GatewayLimits(server.max_body_bytes, server.keepalive_seconds)
         carried = state.take(config)
-        self.pools = carried.pools
+        self.pools, self.catalog = carried.pools, carried.catalog
         self.store = carried.stores.durable
         """what is kept of responses and conversations; None if the configuration wants nothing kept"""
         self.stores = carried.stores
         """the same, and a store in memory for reasoning that must not be written"""
         self.refused_reasoning = carried.refused_reasoning
-        self.catalog = carried.catalog
         self.history = carried.history
         """the latest requests"""
         self.managed_keys = carried.managed_keys
@@ -194,6 +194,17 @@ class Services:
             known = "" if number is None else self.config.routes[number].match
             self._route_names[model, client] = known
         return known
+
+    def ruling_routes(self, model: str, client: Protocol, targets: Sequence[Upstream]) -> tuple[str, ...]:
+        """Return the routes whose policies, limits and budgets hold for a request, as their `match`."""
+        known = (model, client, tuple(targets))
+        found = self._ruling.get(known)
+        if found is None:
+            if len(self._ruling) >= MAX_RESOLVED:
+                self._ruling.clear()
+            numbers = self.router.ruling(model, client, targets)
+            found = self._ruling[known] = tuple(dict.fromkeys(self.config.routes[number].match for number in numbers))
+        return found
 
     async def offered(self, model: str, client: Protocol) -> Upstream | None:
         """Return the target of a model that no route knows: a provider that lists it, or None.

@@ -90,7 +90,8 @@ class UsageObserver(Observer):
 
     def request_settled(self, record: RequestRecord) -> None:
         """Count a request. This is most of what usage costs."""
-        if record.decision is None or not record.model:
+        # What names no model is about files and the like, unless a budget was charged for it.
+        if record.decision is None or not (record.model or record.most_cost):
             return
         facts = (
             record.key,

@@ -141,7 +141,9 @@ class _CheckedRule:
         if self._allow or self._inside or self._schema:
             return "the arguments are not a JSON object"
         texts = raw_texts(text)
-        hosts = [host for one in [*texts, completed(text)] for host in hosts_in(one)]
+        # In JSON, a slash may have a backslash in front.
+        read = [*[one.replace("\\/", "/") for one in texts], completed(text)]
+        hosts = [host for one in read for host in hosts_in(one)]
         return self._denied(texts) or self._host_problem(hosts)
 
     def _text_problem(self, strings: list[str]) -> str:
@@ -165,7 +167,7 @@ class _CheckedRule:
             return "a path is outside of the allowed folders"
         hosts = list(hosts_in(arguments))
         if self._argument is not None and not hosts:
-            hosts = [host_of(f"//{text.strip().lstrip('/')}") for text in strings]
+            hosts = [host_of(text) for text in strings]
         return self._host_problem(hosts)
 
     def _host_problem(self, hosts: list[str]) -> str:

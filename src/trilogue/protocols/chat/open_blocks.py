@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum, auto
 
+from msgspec.structs import replace
+
 from trilogue.errors import UpstreamProtocolError, UpstreamTruncated
 from trilogue.jsontext.pieces import JsonProgress, is_cut
 from trilogue.model import (
@@ -26,6 +28,7 @@ from trilogue.model import (
     CitationDelta,
     Delta,
     Json,
+    Opaque,
     Reasoning,
     ReasoningDelta,
     Refusal,
@@ -351,6 +354,8 @@ class TextFlow(StreamDecoder):
         self._text_start = 0
         """the length of all texts before this block; annotations count from the start of the first one"""
         self._details: list[dict[str, Json]] = []
+        self._detailed = False
+        """whether the details of the current chunk have text"""
         self._audio: AudioAssembler | None = None
         self._annotations: list[dict[str, Json]] = []
         self._calls: CallAssembler | None = None
@@ -376,7 +381,10 @@ class TextFlow(StreamDecoder):
     def _open_flow(self, flow: Flow) -> None:
         self._settle()
         self._flow = flow
-        self._block = self.start_block(_NEW_BLOCK[flow])
+        block = _NEW_BLOCK[flow]
+        if self._detailed and type(block) is Reasoning:
+            block = replace(block, detailed=True)
+        self._block = self.start_block(block)
         self._text_start = self._text_length
 
     def _settle(self) -> None:
@@ -401,6 +409,11 @@ class TextFlow(StreamDecoder):
 
         if self._audio is not None and not goes_on:
             self._flush_audio(self._audio)
+
+    def _close_reasoning(self, opaque: Opaque) -> None:
+        """Close the reasoning that is open with the value that ends it."""
+        self._out.append(BlockStop(self._block, opaque))
+        self._flow = Flow.NONE
 
     def _flush_audio(self, assembler: AudioAssembler) -> None:
         if (audio := assembler.finish(self._opening)) is not None:

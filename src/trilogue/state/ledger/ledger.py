@@ -63,9 +63,11 @@ class UsageLedger:
         self._added: dict[str, dict[int, int]] = {}
         """how many requests of each place are in the table, by file"""
         self._lock = threading.Lock()
-        """held while `row` or the thread changes the three fields below, never while files or tables are used"""
+        """held while `row` or the thread changes the fields below, never while files or tables are used"""
         self._file = self._new_file()
         self._next: LiveFile | None = None
+        self._full: list[LiveFile] = []
+        """files without a place for another row, whose rows are still in use"""
         self._retired: list[LiveFile] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trilogue-usage", daemon=True)
@@ -84,7 +86,7 @@ class UsageLedger:
         """Return a new row for what is used from now on. Raises ValueError if the name is too long."""
         with self._lock:
             if self._file.is_full:
-                self._retired.append(self._file)
+                self._full.append(self._file)
                 self._file, self._next = self._next or LiveFile(None), None
             return self._file.add(name)
 
@@ -118,6 +120,7 @@ class UsageLedger:
             self._replace_file(self._new_file())
         elif hour != self._hour:
             self.on_new_file()
+            self._retire_full()
         self._prepare()
         if self._add_files():
             self._remove(retired)
@@ -126,6 +129,7 @@ class UsageLedger:
                 self._tidy()
 
     def _finish(self) -> None:
+        self._retire_full()
         with self._lock:
             self._retired.append(self._file)
             if self._next is not None:
@@ -160,6 +164,13 @@ class UsageLedger:
             self._retired.append(self._file)
             self._file = new
         self.on_new_file()
+        self._retire_full()
+
+    def _retire_full(self) -> None:
+        """Note that nobody uses rows of full files any more, except perhaps the event loop just now."""
+        with self._lock:
+            self._retired += self._full
+            self._full = []
 
     def _has_room(self) -> bool:
         found = next(path for path in (self._folder, *self._folder.parents) if path.exists())
@@ -188,7 +199,7 @@ class UsageLedger:
     def _add_files(self) -> bool:
         """Add what is new in all live files of this worker. Return False if that failed."""
         with self._lock:
-            files = [*self._retired, self._file]
+            files = [*self._retired, *self._full, self._file]
         return all([self._write(file.id, file.places()) for file in files])
 
     def _remove(self, files: list[LiveFile]) -> None:
