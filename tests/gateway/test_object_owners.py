@@ -140,6 +140,19 @@ def test_what_a_vendor_makes_of_an_object_belongs_to_its_owner(gateway: Gateway,
     assert gets(up, gateway, "alice", "/files/file-whole")
 
 
+def test_nobody_becomes_the_owner_by_using_something(gateway: Gateway, up: ScriptedUpstream) -> None:
+    """A response about an own object may name another that is open to all, or repeat its id."""
+    makes(up, gateway, "bob", "/vector_stores", "vs_bob")
+    up.say(json_answer(200, [], {"id": "vs_for_all", "object": "vector_store.file"}))
+    assert ask(gateway, "bob", "POST", "/vector_stores/vs_bob/files", {"file_id": "vs_for_all"}).status_code == 200
+    assert not gets(up, gateway, "bob", "/vector_stores/vs_for_all", "DELETE")
+    makes(up, gateway, "alice", "/videos", "video_a")
+    up.say(json_answer(200, [], {"id": "video_b"}))
+    assert ask(gateway, "alice", "POST", "/videos/video_a/remix", {"prompt": "b"}).status_code == 200
+    assert gets(up, gateway, "alice", "/videos/video_b/content")
+    assert not gets(up, gateway, "bob", "/videos/video_b/content")
+
+
 USES: list[tuple[str, dict[str, Any]]] = [
     ("/batches", {"input_file_id": "ID"}),
     ("/fine_tuning/jobs", {"training_file": "ID"}),
@@ -324,6 +337,9 @@ def test_owners_survive_a_restart_and_a_second_key(up: ScriptedUpstream, tmp_pat
         assert not gets(up, gateway, "bob", "/files/file-kept")
         assert not gets(up, gateway, "alice", "/files/file-before")
         assert gets(up, gateway, "bob", "/vector_stores/vs_for_all")
+        assert gets(up, gateway, "bob", "/vector_stores/vs_for_all/search", "POST", {"query": "a"})
+        assert not gets(up, gateway, "bob", "/vector_stores/vs_for_all", "DELETE")
+        assert not gets(up, gateway, "bob", "/vector_stores/vs_for_all", "POST", {"name": "mine"})
 
 
 def test_nothing_passes_if_owners_cannot_be_read(up: ScriptedUpstream, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ from trilogue.routing import NoRoute, Upstream
 from trilogue.upstream import UpstreamRequest
 
 _FILES = "/v1/files"
+_SEARCH = "/search"
+"""the end of a path that only looks at an object, although it is asked with POST"""
 PROVIDER_HEADER = "trilogue-provider"
 """the header by which a client names the provider, where there are several that fit"""
 
@@ -125,7 +127,8 @@ async def check_objects_of(context: RequestContext, call: OtherCall, targets: Se
         object_store(context)
     subject = subject_of(context.entry.path, route.endpoint) if route.endpoint.objects else ""
     if subject:
-        await check_objects(context, NamedObjects(frozenset({subject})), providers)
+        changes = context.request.method != "GET" and not context.entry.path.endswith(_SEARCH)
+        await check_objects(context, NamedObjects(frozenset({subject})), providers, changes=changes)
     if call.body:
         work = partial(objects_of, call.body, route.object_fields, route.endpoint.everyones)
         await check_objects(context, await in_thread(work) if len(call.body) > LARGE_BYTES else work(), providers)

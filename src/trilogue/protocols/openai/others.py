@@ -88,7 +88,7 @@ OTHERS = (
     OtherEndpoint(path="/fine_tuning/jobs", objects=True, makes=("result_files[]",)),
     OtherEndpoint(path="/vector_stores", objects=True),
     OtherEndpoint(path="/containers", objects=True),
-    OtherEndpoint(path="/videos", objects=True, models=_MODEL),
+    OtherEndpoint(path="/videos", objects=True, models=_MODEL, makes=("id",)),
     OtherEndpoint(path="/evals", objects=True, everyones=("stored_completions", "responses", "logs")),
 )
 """Left out on purpose: `/realtime`, whose tokens let clients call the vendor directly, and `/organization`, which
