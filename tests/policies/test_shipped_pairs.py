@@ -6,6 +6,7 @@ depend on where the stream was cut.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -163,7 +164,7 @@ def summary(response: Response) -> tuple[str, str, tuple[str, ...], StopReason]:
     calls = tuple([block.arguments or "{}" for block in response.blocks if isinstance(block, ToolCall)])
     reason = response.stop.reason
     # Chat has one text, in which words of policies are paragraphs.
-    text = text.replace("\n\nThe call of", "The call of")
+    text = re.sub(r"\n\n(?=The call of|No\.)", "", text)
     # Chat has one reasoning text, in which the parts of a summary are paragraphs.
     return thought.replace("\n\n", ""), text, calls, StopReason.END if reason is StopReason.REFUSAL else reason
 
