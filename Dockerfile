@@ -1,10 +1,11 @@
-# The gateway in a container: two stages, so that the image has neither pip's cache nor build tools.
+# The gateway in a container: two stages, so that the image has neither pip's cache nor build tools. It has the packages
+# of the extras cluster, postgresql, sso and otel too, so that every setting works.
 FROM python:3.13-slim AS build
 WORKDIR /build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/trilogue
-COPY requirements-run.lock ./
-RUN /opt/trilogue/bin/pip install --require-hashes -r requirements-run.lock
+COPY requirements-image.lock ./
+RUN /opt/trilogue/bin/pip install --require-hashes -r requirements-image.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
 RUN /opt/trilogue/bin/pip install --no-deps . \
@@ -21,7 +22,7 @@ ENV PATH=/opt/trilogue/bin:$PATH XDG_STATE_HOME=/var/lib XDG_CONFIG_HOME=/etc PY
 USER trilogue
 WORKDIR /var/lib/trilogue
 VOLUME /var/lib/trilogue
-EXPOSE 4000
+EXPOSE 4000 4001
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD ["python", "-c", \
     "import urllib.request as u; u.urlopen('http://127.0.0.1:4000/health', timeout=2)"]
 STOPSIGNAL SIGTERM

@@ -9,9 +9,9 @@ RUN_STAMP := $(VENV)/.installed-to-run
 # Without a lock file of its own, running uses the versions that development uses.
 RUN_LOCK := $(firstword $(wildcard requirements-run.lock) requirements.lock)
 # Compile once: several processes read these files, and where Python is told not to keep bytecode, hundreds would.
-# One process more than there are cores: many tests wait for a time limit, not for the processor.
+# Two processes more than there are cores: many tests wait for a time limit, not for the processor.
 PYTEST := $(BIN)/python -m compileall -q src tests && PYTHONDONTWRITEBYTECODE= \
-	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal
 NEEDS := 'import sys; sys.version_info >= (3, 11) or sys.exit("Trilogue needs Python 3.11 or newer; this is " \
 	+ sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
 # Write .venv/bin/trilogue for the sources here. pip would need the build backend, which running does not.
@@ -85,7 +85,7 @@ nginx:
 
 # The official JavaScript SDK, for tests. Without it they are skipped and say so.
 JAVASCRIPT := tests/multiturn/javascript
-javascript: ## Install the JavaScript SDK that slow tests use
+javascript: ## Install the official JavaScript SDK, which slow tests use
 	@[ $(JAVASCRIPT)/node_modules/.package-lock.json -nt $(JAVASCRIPT)/package-lock.json ] || { command -v npm >/dev/null \
 		&& npm ci --fetch-retries=0 --fetch-timeout=20000 --silent --no-audit --no-fund --prefix $(JAVASCRIPT) >/dev/null 2>&1; } \
 		|| echo "the JavaScript SDK is not installed: it needs node, npm and their registry"
@@ -145,6 +145,8 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --gener
 lock: $(STAMP) ## Regenerate the lock files
 	$(COMPILE) --extra dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --constraint requirements.lock --output-file requirements-run.lock pyproject.toml
+	$(COMPILE) --constraint requirements.lock --extra cluster --extra sso --extra otel \
+		--output-file requirements-image.lock pyproject.toml
 	$(COMPILE) --output-file website/requirements.lock website/requirements.in
 
 clean: ## Remove .venv and everything that tools have created

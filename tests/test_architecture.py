@@ -7,6 +7,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -18,6 +19,7 @@ from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import exchange, outcome, request
 from tests.scripted.server import ScriptedUpstream
 from tests.test_layers import LAYERS, MODULES, ROOMS, ROOT_PACKAGE, SRC, component, internal_imports, layer, names, room
+from tests.timing import eventually_async
 from trilogue import Protocol, Sealer
 from trilogue.config import load
 from trilogue.gateway.endpoints.app import Gateway, not_http
@@ -78,6 +80,7 @@ def in_layers(lines: list[str]) -> list[tuple[str, set[str]]]:
     return found
 
 
+@cache
 def packages() -> Graph:
     """Return which packages import which. The library itself is called as the root package."""
     known = names(MODULES)
@@ -224,8 +227,7 @@ async def calls_of(case: Case, folder: Path) -> list[Place]:
             sys.setprofile(profile)
             try:
                 response = await exchange(url, request(case.client, "chat/text", stream=case.stream))
-                while gateway.running.requests:
-                    await asyncio.sleep(0.005)
+                await eventually_async(lambda: not gateway.running.requests)
             finally:
                 sys.setprofile(None)
                 await listener.drain(0)

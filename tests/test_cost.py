@@ -20,6 +20,7 @@ import pytest
 import uvloop
 
 from benchmarks.core import STREAMS
+from tests.timing import turns
 from trilogue import Protocol, Sealer, StreamTranslator
 from trilogue.config import load
 from trilogue.gateway.capture.session import MOST_REQUESTS, SessionRequest
@@ -165,7 +166,7 @@ async def _stream(pair: tuple[Protocol, Protocol]) -> None:
         return False
 
     pouring = asyncio.create_task(exchange.pour(take))
-    await asyncio.sleep(0)
+    await turns()
     for event in head:
         connection.data_received(b"%x\r\n%b\r\n" % (len(event), event))
     framed = [b"%x\r\n%b\r\n" % (len(event), event) for event in events]
@@ -356,7 +357,7 @@ def _plain(
             for _ in range(times):
                 client.data_received(request)
                 for _ in range(3):
-                    await asyncio.sleep(0)
+                    await turns()
 
         await ask(10)
         journal.flush()
@@ -445,7 +446,7 @@ def _relayed(
         connection.connection_made(cast(asyncio.Transport, wire))
         connection.data_received(request_of(client, stream=True))
         for _ in range(5):
-            await asyncio.sleep(0)
+            await turns()
 
         def receive(pieces: list[bytes]) -> None:
             for piece in pieces:
@@ -456,7 +457,7 @@ def _relayed(
         found = calls(lambda: receive(events[10 : EVENTS + 10])) / EVENTS
         assert len(wire.written) == before + EVENTS
         gateway.running.stop_all()
-        await asyncio.sleep(0.01)
+        await turns(5)
         return found
 
     return asyncio.run(main())

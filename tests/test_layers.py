@@ -96,7 +96,7 @@ ROOMS = {
     ),
     "pool": ("settings", "changes", "choice", "health", "decision retry_budget", "pool", "words", "plan", "pools"),
     "state": (
-        "store",
+        "store aside",
         "file memory database shared_table",
         "responses keys ledger spent shared_secret",
         "records",

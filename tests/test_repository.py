@@ -21,6 +21,7 @@ REGISTRY = re.compile(r"py[p]i\.\w|pythonh[o]sted|\bnex[u]s\b|artif[a]ctory", re
 LOCK_OPTION = re.compile(r"^\s*--(?!hash=)\S+", re.MULTILINE)
 
 NOQA = re.compile(r"#.*\bnoqa\b", re.IGNORECASE)
+SLEEP = "sleep" + "("
 BARE_IGNORE = re.compile(r"#\s*type:\s*ignore(?!\[[a-z])")
 
 
@@ -74,6 +75,19 @@ def test_functions_are_short() -> None:
 def test_files_are_short() -> None:
     lengths = {str(file.relative_to(ROOT)): len(file.read_text("utf-8").splitlines()) for file in SOURCES}
     assert {name: lines for name, lines in lengths.items() if lines > MAX_FILE_LINES} == {}
+
+
+def test_tests_wait_for_facts() -> None:
+    """Only `tests/timing.py` sleeps: other tests wait until something is so, or say that they are about time."""
+    timing = ROOT / "tests" / "timing.py"
+    files = [file for file in (ROOT / "tests").rglob("*.py") if file != timing and "node_modules" not in file.parts]
+    found = [
+        f"{file.relative_to(ROOT)}: {line.strip()}"
+        for file in files
+        for line in file.read_text("utf-8").splitlines()
+        if SLEEP in line
+    ]
+    assert found == []
 
 
 def test_sources_have_no_exemptions() -> None:

@@ -119,10 +119,14 @@ class UpstreamConnect(UpstreamError):
 
 
 class UpstreamTimeout(UpstreamError):
-    """The upstream made no progress in time; the message names the time limit."""
+    """The upstream made no progress in time; the message names the time limit. `connecting`: there is no connection."""
 
     status = 504
     code = "upstream_timeout"
+
+    def __init__(self, message: str, *, connecting: bool = False) -> None:
+        super().__init__(message)
+        self.connecting = connecting
 
 
 class UpstreamCredential(UpstreamError):

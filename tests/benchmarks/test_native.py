@@ -18,7 +18,8 @@ from benchmarks.gateways import SAME, Pair, Route, Running, ask_once, direct
 from benchmarks.processes import Cores, Processes, rss_kib, split_cores, tree, usage
 from benchmarks.tools import Load, Report, Toolkit, Upstream
 from benchmarks.traffic import Script, stream, write_responses
-from tests.timing import check_within
+from tests.gateway.process import process_state
+from tests.timing import check_within, eventually, pass_time
 
 EVENTS = 20
 ENOUGH = 40
@@ -88,24 +89,19 @@ def work(toolkit: Toolkit, upstream: Upstream, load: Load) -> list[Worked]:
         before = [usage([pid]) for pid in pids]
         upstream.work_us()
         client.report()
-        time.sleep(0.5)
+        pass_time(0.5)
         worked = upstream.work_us(), client.report().work_us
         used = [usage([pid]).since(start).cpu for pid, start in zip(pids, before, strict=True)]
     return [Worked(*one) for one in zip(worked, used, strict=True)]
 
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="the tools are C")
-def test_idle_tools_sleep(tmp_path: Path) -> None:
+def test_tools_without_work_are_idle(tmp_path: Path) -> None:
     """After a second without requests, the upstream sleeps until the next one."""
     write_responses(tmp_path / "responses", (EVENTS,))
     with Processes() as processes:
         upstream = Toolkit(build(tmp_path), processes, APART, tmp_path).upstream(tmp_path / "responses")
-        give_up = time.monotonic() + PATIENCE
-        state = ""
-        while state != "S":
-            assert time.monotonic() < give_up, f"its state is {state}"
-            time.sleep(0.2)
-            state = Path(f"/proc/{upstream.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        eventually(lambda: process_state(upstream.process.pid) == "S", PATIENCE)
         check_reading(upstream)
 
 

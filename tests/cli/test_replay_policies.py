@@ -15,7 +15,7 @@ from trilogue.cli.replay import replay
 PASSES, CHANGES, CANNOT = 0, 1, 2
 POLICIES = """\
 import asyncio
-import time
+import threading
 
 from trilogue.policies import PASS, Ask, Drop, Policy, call_of
 
@@ -33,7 +33,7 @@ class Forever(Policy):
     async def on_block(self, block, context):
         while True:
             try:
-                await asyncio.sleep(3600)
+                await asyncio.Event().wait()
             except asyncio.CancelledError:
                 continue
 
@@ -43,7 +43,7 @@ class Blocked(Policy):
     blocking = True
 
     def on_block(self, block, context):
-        time.sleep(3600)
+        threading.Event().wait()
 
 
 class Asking(Policy):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from tests.timing import eventually
 from trilogue.cluster import ClusterMember, NodeFacts, RedisServer
 from trilogue.state import FILE_NAME, FileStore
 
@@ -33,12 +33,12 @@ def members(server: RedisServer, *folders: Path) -> Iterator[list[ClusterMember]
 
 def until(condition: Callable[[], object], *ticking: ClusterMember, seconds: float = 20.0) -> None:
     """Wait until something is so, while these processes tick."""
-    deadline = time.monotonic() + seconds
-    while True:
+
+    def ticked() -> object:
         for one in ticking:
             one.tick()
         with suppress(OSError):
-            if condition():
-                return
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.01)
+            return condition()
+        return False
+
+    eventually(ticked, seconds)

@@ -7,6 +7,8 @@ import ssl
 import threading
 from contextlib import suppress
 
+from tests.timing import turns
+
 CHUNK = 65_536
 
 
@@ -54,7 +56,7 @@ class Proxy:
         if self._server is not None:
             self._server.close()
         self._abort()
-        self._loop.run_until_complete(asyncio.sleep(0.05))
+        self._loop.run_until_complete(turns(5))
         self._loop.close()
 
     def _abort(self) -> None:

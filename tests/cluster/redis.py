@@ -12,11 +12,12 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
 import redis
+
+from tests.timing import eventually
 
 START_SECONDS = 20.0
 
@@ -49,17 +50,17 @@ class Server:
             self._process = subprocess.Popen(
                 [*command, "--save", "", "--appendonly", "no", *self._options, *options], stdout=log, stderr=log
             )
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                self.client.ping()
-                return
-            except redis.AuthenticationError:
-                return
-            except (redis.ConnectionError, redis.TimeoutError):
-                assert self._process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+        eventually(self._responds, START_SECONDS)
+
+    def _responds(self) -> bool:
+        try:
+            return bool(self.client.ping())
+        except redis.AuthenticationError:
+            return True
+        except (redis.ConnectionError, redis.TimeoutError):
+            assert self._process is not None
+            assert self._process.poll() is None
+            return False
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End the server and its connections."""

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.cluster.gateways import ACCOUNTS, cluster_config, gateways, running, state_of
@@ -25,6 +26,7 @@ from tests.gateway.pooling import Pooled, accepting, name_of, secret
 from tests.gateway.process import until
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
+from tests.timing import eventually, pass_time
 from trilogue.model import Protocol
 
 CHAT = Protocol.CHAT
@@ -64,13 +66,15 @@ def reset(nodes: Sequence[Pooled], up: ScriptedUpstream) -> None:
     up.requests.clear()
 
 
+def is_in(node: Pooled, account: str, state: str) -> bool:
+    """Return whether a gateway shows the account in this state."""
+    return state_of(node, account) == state
+
+
 def wait_for(nodes: Sequence[Pooled], account: str, state: str) -> None:
     """Wait until all these gateways show the account in this state."""
-    deadline = time.monotonic() + PATIENCE
     for one in nodes:
-        while state_of(one, account) != state:
-            assert time.monotonic() < deadline, f"{account} is not {state}"
-            time.sleep(0.001)
+        eventually(partial(is_in, one, account, state), PATIENCE)
 
 
 def percentile(values: Sequence[float], part: float) -> float:
@@ -101,7 +105,7 @@ class Traffic:
             began = time.monotonic()
             self.failed += self._node.ask(CHAT, MODEL).status != 200
             self.seconds.append(time.monotonic() - began)
-            time.sleep(GAP_SECONDS)
+            pass_time(GAP_SECONDS)
 
 
 def recovery(nodes: Sequence[Pooled], up: ScriptedUpstream, fault: Fault) -> str:
@@ -110,10 +114,10 @@ def recovery(nodes: Sequence[Pooled], up: ScriptedUpstream, fault: Fault) -> str
     reset(nodes, up)
     with Traffic(nodes[0]) as traffic:
         begin()
-        time.sleep(seconds / 2)
+        pass_time(seconds / 2)
         refuse(up, "a")
         wait_for(nodes[:1], "a", "cooling")
-        time.sleep(seconds / 2)
+        pass_time(seconds / 2)
         ended = time.monotonic()
         end()
         wait_for(nodes, "a", "cooling")

@@ -27,6 +27,7 @@ from tests.cluster.redis import Server as RedisServer
 from tests.cluster.redis import new_prefix
 from tests.gateway.process import Started, started
 from tests.state.responses.postgres import Server as PostgresServer
+from tests.timing import eventually, pass_time, pause_for, turns
 from trilogue.cluster.leases import EPOCH, RECOVERY_SECONDS
 
 INPUT, OUTPUT = 10, 10
@@ -79,7 +80,7 @@ class CountingUpstream:
                 self.requests[model] += 1
                 self.running[model] += 1
                 self.most[model] = max(self.most[model], self.running[model])
-                await asyncio.sleep(self.seconds)
+                await pause_for(self.seconds)
                 self.running[model] -= 1
                 writer.write(_RESPONSE)
                 await writer.drain()
@@ -127,7 +128,7 @@ def upstream() -> Iterator[CountingUpstream]:
         for task in asyncio.all_tasks():
             if task is not asyncio.current_task():
                 task.cancel()
-        await asyncio.sleep(0.1)
+        await turns(5)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(run(),), daemon=True)
     thread.start()
@@ -226,16 +227,13 @@ def cluster(folder: Path, count: int, workers: int = 1) -> Iterator[Cluster]:
             gateway.wait_for_log("connected to the cluster", 20)
         # A server that was empty until now grants nothing for a while.
         until(lambda: redis.client.get(f"{prefix}:{EPOCH}") is not None)
-        time.sleep(RECOVERY_SECONDS + 0.5)
+        pass_time(RECOVERY_SECONDS + 0.5)
         yield Cluster(gateways, up, redis, database)
 
 
 def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Wait until something is so."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.05)
+    eventually(condition, seconds)
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import msgspec
@@ -11,6 +10,7 @@ import pytest
 
 from tests.cluster.nodes import Node, connected, wait
 from tests.cluster.redis import Server, new_prefix
+from tests.timing import pass_time
 from trilogue.cluster import RedisServer, messages
 from trilogue.pool import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.state import steady_time
@@ -82,7 +82,7 @@ def test_clocks_may_differ_by_a_minute(server: RedisServer, tmp_path: Path) -> N
         wait(lambda: "one" in a.cooling(), a, slow)
         assert 20 < a.rest("one") < 31
         # Made later, though the clock of the other machine shows an earlier time.
-        time.sleep(0.01)
+        pass_time(0.01)
         a.cool("one", 45.0, why="later")
         wait(lambda: slow.cooling()["one"] == "later", a, slow)
         assert 35 < slow.rest("one") < 46
@@ -147,7 +147,7 @@ def test_counts_of_a_node_stay_when_it_is_gone_for_long(
     with connected(Node(tmp_path / "a", server)) as (a,):
         wait(lambda: redis_server.client.hexists(server.key("nodes"), "gone"), a)
         wait(lambda: not redis_server.client.hexists(server.key("nodes"), "feedfeedfeedfeed"), a)
-        time.sleep(1.2)
+        pass_time(1.2)
         wait(lambda: a.total("one") == Tally("up", "one", 7, 0, 2.5), a)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from tests.cluster.storm import Cluster, cluster, until
 from tests.gateway.process import Started
+from tests.timing import pass_time
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +83,7 @@ def test_the_server_is_killed_emptied_and_comes_back(tmp_path: Path) -> None:
 def test_what_a_killed_machine_did_not_use_goes_to_the_others(tmp_path: Path) -> None:
     with cluster(tmp_path, 2) as found:
         assert found.storm("requests", 100, found.gateways[:1])["200"] == 100
-        time.sleep(1.0)  # it reports what it has used
+        pass_time(1.0)  # it reports what it has used
         found.gateways[0].signal(signal.SIGKILL)
 
         def all_used() -> bool:

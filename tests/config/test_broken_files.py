@@ -15,6 +15,21 @@ BROKEN = {
         "server: {}\nlog: no\nproviders:\n  chat:\n    protocol: openai_responses\n    colour: red\n",
         ['unknown key "log" (did you mean "server.log"?) (line 2)', 'providers.chat: unknown key "colour" (line 6)'],
     ),
+    "a setting of a provider at the top": (
+        "prices: {'*': {input: 1, output: 2}}\nbase_url: http://x\n",
+        [
+            'unknown key "prices" (did you mean "providers.NAME.prices"?) (line 1)',
+            'unknown key "base_url" (did you mean "providers.NAME.base_url"?) (line 2)',
+        ],
+    ),
+    "a setting that is in several places": (
+        "port: 8080\n",
+        ['unknown key "port" (did you mean "server.port" or "admin.port"?) (line 1)'],
+    ),
+    "a setting of the server in a provider": (
+        "providers:\n  chat: {protocol: chat, workers: 2}\n",
+        ['providers.chat: unknown key "workers" (did you mean "server.workers"?) (line 2)'],
+    ),
     "unknown key below": (
         "providers:\n  chat: {protocl: openai_responses}\n",
         ['providers.chat: unknown key "protocl" (did you mean "protocol"?) (line 2)'],

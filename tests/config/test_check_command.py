@@ -183,3 +183,59 @@ def test_schema(folder: Path) -> None:
     result = run("--schema")
     assert result.exit_code == 0
     assert json.loads(result.stdout) == json_schema()
+
+
+BUDGET = """\
+providers:
+  acme: {protocol: chat, base_url: "https://acme.example/v1"}
+  known: {protocol: chat, base_url: "https://known.example/v1", prices: {"good-*": {input: 1, output: 2}}}
+aliases: {fast: known/good-1, slow: known/unknown-1}
+routes:
+  - {match: "house-*", provider: known, model: unknown-2}
+  - {match: "as-it-is-*", provider: known}
+"""
+CURE = "or in price_file, or set unknown_prices: allow in the budget"
+NEEDED = "and requests that count for a budget are refused without one: set it in"
+KEYED = "keys: [{name: ci, key: env:CLIENT, models: [known/unknown-3, fast, 'known/*']"
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        f"{KEYED}, budget: {{day: 1}}}}]",
+        "owners: {team: {budget: {month: 1}}}",
+        "model_limits: {'x-*': {budget: {total: 1}}}",
+    ],
+)
+def test_budgets_and_models_without_a_price(folder: Path, budget: str) -> None:
+    """Whatever has a budget: there is a warning for each model that the file names, and that has no price."""
+    (folder / "trilogue.yaml").write_text(BUDGET + budget)
+    result = run()
+    assert result.exit_code == 0
+    models = ["unknown-1", "unknown-2", *(["unknown-3"] if "unknown-3" in budget else [])]
+    assert result.stderr.splitlines() == [
+        f"warning: providers.acme.prices: no price of its models is known, {NEEDED} providers.acme.prices {CURE}",
+        *(
+            f"warning: providers.known.prices: the price of {model} is unknown, {NEEDED} providers.known.prices {CURE}"
+            for model in models
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "budget", ["", f"{KEYED}}}]", f"{KEYED}, budget: {{day: 1, unknown_prices: allow}}}}]", f"{KEYED}, budget: {{}}}}]"]
+)
+def test_prices_matter_only_for_budgets(folder: Path, budget: str) -> None:
+    (folder / "trilogue.yaml").write_text(BUDGET + budget)
+    assert run().stderr == ""
+
+
+def test_a_state_folder_that_cannot_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "file"))
+    result = run()
+    assert result.exit_code == 0, "the gateway starts"
+    assert result.stderr == (
+        f"warning: the state folder {folder}/file/trilogue cannot be written ({folder}/file is not a folder): "
+        "nothing is kept there, responses included\n"
+    )

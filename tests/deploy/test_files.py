@@ -6,8 +6,10 @@ import configparser
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -19,7 +21,13 @@ DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "trilogue"
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 SYSTEMD = shutil.which("systemd-analyze")
-KEY = {"TRILOGUE_KEY": "a-key-for-tests"}
+ENVIRON = {
+    "TRILOGUE_KEY": "a-key-for-tests",
+    "TRILOGUE_ADMIN_KEY": "an-admin-key-for-tests",
+    "TRILOGUE_POSTGRESQL": "postgresql://trilogue:password@postgres/trilogue",
+    "TRILOGUE_REDIS": "redis://valkey:6379/0",
+}
+LOCKED = re.compile(r"^([a-z0-9-]+)==(\S+)", re.MULTILINE)
 
 
 def loaded(path: Path) -> Any:
@@ -27,7 +35,7 @@ def loaded(path: Path) -> Any:
 
 
 def startable(text: str) -> Config:
-    config = parse(text.encode(), KEY, Path())
+    config = parse(text.encode(), ENVIRON, Path())
     assert reason_not_to_start(config) is None
     return config
 
@@ -38,6 +46,22 @@ def test_the_image_does_not_run_as_root_and_keeps_its_state() -> None:
     assert "XDG_STATE_HOME=/var/lib " in DOCKERFILE
     assert "/health" in DOCKERFILE
     assert "--require-hashes" in DOCKERFILE
+    assert re.search(r"^EXPOSE 4000 4001$", DOCKERFILE, re.MULTILINE)
+
+
+def test_the_image_has_what_every_setting_needs() -> None:
+    """All packages of the extras that the gateway uses, in the versions that the tests use, with hashes."""
+    (name,) = re.findall(r"--require-hashes -r (\S+)$", DOCKERFILE, re.MULTILINE)
+    text = (ROOT / name).read_text("utf-8")
+    image, tested = (dict(LOCKED.findall(one)) for one in (text, (ROOT / "requirements.lock").read_text("utf-8")))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for extra in ("cluster", "postgresql", "sso", "otel"):
+        needed = {re.split(r"[\[>=<]", requirement)[0] for requirement in extras[extra]}
+        assert needed <= image.keys(), extra
+    assert "psycopg-binary" in image
+    assert dict(LOCKED.findall((ROOT / "requirements-run.lock").read_text("utf-8"))).items() <= image.items()
+    assert {name: version for name, version in image.items() if tested[name] != version} == {}
+    assert all("--hash=sha256:" in one for one in re.split(r"^(?=[a-z0-9-]+==)", text, flags=re.MULTILINE)[1:])
 
 
 def test_the_image_gets_all_that_it_copies() -> None:
@@ -51,15 +75,46 @@ def test_the_image_gets_all_that_it_copies() -> None:
 def test_compose() -> None:
     compose = loaded(DEPLOY / "compose.yaml")
     services = compose["services"]
-    assert [name for name, one in services.items() if "profiles" not in one] == ["trilogue"]
+    assert [name for name, one in services.items() if "profiles" not in one] == ["trilogue", "postgres", "valkey"]
     gateway = services["trilogue"]
-    assert gateway["ports"] == ["127.0.0.1:4000:4000"]
+    assert gateway["ports"] == ["127.0.0.1:4000:4000", "127.0.0.1:4001:4001"]
+    assert [
+        port for one in services.values() for port in one.get("ports", ()) if not port.startswith("127.0.0.1:")
+    ] == []
     config = startable((DEPLOY / "trilogue.yaml").read_text("utf-8"))
     assert not is_loopback(config.server.host)
+    assert not is_loopback(config.admin.host)
+    assert (config.server.port, config.admin.port) == (4000, 4001)
+    targets = loaded(DEPLOY / "prometheus" / "prometheus.yml")["scrape_configs"][0]["static_configs"][0]["targets"]
+    assert targets == ["trilogue:4001"]
     assert float(gateway["stop_grace_period"].removesuffix("s")) > config.server.drain_seconds
     named = {volume.partition(":")[0] for one in services.values() for volume in one.get("volumes", ())}
     assert {name for name in named if not name.startswith(".")} == set(compose["volumes"])
     assert [name for name in named if name.startswith(".") and not (DEPLOY / name).exists()] == []
+
+
+def test_compose_wires_the_servers_to_the_gateway() -> None:
+    """The configuration uses the variables, they name the services, and the gateway waits until these are healthy."""
+    services = loaded(DEPLOY / "compose.yaml")["services"]
+    gateway = services["trilogue"]
+    written = re.findall(r"env:(\w+)", (DEPLOY / "trilogue.yaml").read_text("utf-8"))
+    assert set(written) == set(ENVIRON) <= gateway["environment"].keys()
+    password = re.compile(r"\$\{POSTGRES_PASSWORD:\?[^}]+\}")
+    urls = {name: password.sub("pw", gateway["environment"][f"TRILOGUE_{name}"]) for name in ("POSTGRESQL", "REDIS")}
+    environ = {**ENVIRON, **{f"TRILOGUE_{name}": url for name, url in urls.items()}}
+    config = parse((DEPLOY / "trilogue.yaml").read_bytes(), environ, Path())
+    assert config.cluster.redis is not None
+    assert config.cluster.postgresql is not None
+    assert config.state.store == config.usage.store == config.cluster.postgresql
+    database, redis = (urlsplit(one.reveal()) for one in (config.cluster.postgresql, config.cluster.redis))
+    made = services["postgres"]["environment"]
+    assert (database.username, database.path) == (made["POSTGRES_USER"], f"/{made['POSTGRES_DB']}")
+    assert password.fullmatch(made["POSTGRES_PASSWORD"])
+    assert {database.hostname, redis.hostname} == {"postgres", "valkey"} == gateway["depends_on"].keys()
+    for name, condition in gateway["depends_on"].items():
+        assert condition == {"condition": "service_healthy"}
+        assert services[name]["healthcheck"]["test"]
+    assert "noeviction" in services["valkey"]["command"]
 
 
 def test_prometheus_and_grafana_files_are_yaml() -> None:
@@ -112,11 +167,42 @@ def _has(values: Any, path: list[str]) -> bool:
     return not path or (isinstance(values, dict) and path[0] in values and _has(values[path[0]], path[1:]))
 
 
+ADDED = re.compile(r"\{\{- if \.Values\.(\w+)\.enabled \}\}\n(\1: .*)\n\{\{- end \}\}")
+
+
+def test_what_the_chart_adds_to_the_configuration() -> None:
+    """Without helm: the lines of the template behind the default configuration."""
+    values = loaded(CHART / "values.yaml")
+    added = dict(ADDED.findall((CHART / "templates" / "_names.tpl").read_text("utf-8")))
+    assert added.keys() == {"cluster", "admin"}
+    assert not any(values[name]["enabled"] for name in added)
+    admin = added["admin"].replace("{{ .Values.admin.port }}", str(values["admin"]["port"]))
+    config = startable("\n".join([values["config"], added["cluster"], admin]))
+    assert config.cluster.redis is not None
+    assert config.admin.port == 4001
+    assert not is_loopback(config.admin.host)
+    written = set(re.findall(r"env:(\w+)", f"{values['config']}{added}"))
+    assert written == set(ENVIRON)
+    assert {values["cluster"][name]["key"] for name in ("postgresql", "redis")} == written - {
+        "TRILOGUE_KEY",
+        "TRILOGUE_ADMIN_KEY",
+    }
+
+
+@pytest.mark.parametrize("template", sorted(CHART.glob("templates/*.yaml")), ids=lambda path: path.stem)
+def test_templates_are_yaml(template: Path) -> None:
+    """Without helm: without the lines of the template language, and with a word for each value."""
+    lines = [one for one in template.read_text("utf-8").splitlines() if not re.fullmatch(r"\s*\{\{.*\}\}", one)]
+    text = re.sub(r"\{\{.*?\}\}", "x", "\n".join(lines))
+    assert yaml.safe_load(text)["kind"].lower() == template.stem
+
+
 HELM = shutil.which("helm")
 OPTIONS: dict[str, list[str]] = {
     "defaults": [],
     "everything": ["--set", "ingress.enabled=true,ingress.tlsSecret=cert,ingress.className=nginx,secrets={keys,more}"],
     "no persistence": ["--set", "persistence.enabled=false"],
+    "cluster": ["--set", "cluster.enabled=true,replicas=3,admin.enabled=true"],
 }
 
 
@@ -133,7 +219,13 @@ def test_helm_renders_the_chart(options: list[str]) -> None:
     names = {volume["name"] for volume in pod["volumes"]}
     names |= {claim["metadata"]["name"] for claim in kinds["StatefulSet"]["spec"].get("volumeClaimTemplates", ())}
     assert {mount["name"] for mount in pod["containers"][0]["volumeMounts"]} == names
-    startable(kinds["ConfigMap"]["data"]["trilogue.yaml"])
+    config = startable(kinds["ConfigMap"]["data"]["trilogue.yaml"])
+    ports = [port["name"] for port in kinds["Service"]["spec"]["ports"]]
+    assert ports == [port["name"] for port in pod["containers"][0]["ports"]]
+    with_cluster = "cluster.enabled=true" in " ".join(options)
+    assert (config.cluster.redis is not None) is with_cluster is ("admin" in ports)
+    variables = [one["name"] for one in pod["containers"][0].get("env", ())]
+    assert variables == (["TRILOGUE_POSTGRESQL", "TRILOGUE_REDIS"] if with_cluster else [])
 
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed")

@@ -23,8 +23,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.gateway.running import CLIENT_KEY, CONFIG, Gateway, running
+from tests.gateway.wire import is_refused
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
+from tests.timing import eventually
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 HOST = "trilogue.example.com"
@@ -113,12 +115,7 @@ def _server(command: list[str], port: int, **environ: str) -> Iterator[None]:
     silent = subprocess.DEVNULL
     process = subprocess.Popen(command, stdout=silent, stderr=silent, env={**os.environ, **environ})
     try:
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            with socket.socket() as sock:
-                if sock.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.02)
+        eventually(lambda: not is_refused(("127.0.0.1", port)))
         yield
     finally:
         process.terminate()
@@ -172,10 +169,8 @@ def test_large_requests_pass(client: httpx2.Client) -> None:
 def test_a_client_that_leaves_ends_the_request_upstream(client: httpx2.Client, up: ScriptedUpstream) -> None:
     with client.stream("POST", "/v1/chat/completions", json=body("messages/slow-400-20")) as response:
         next(response.iter_raw())
-    sent, deadline = up.last(), time.monotonic() + 5
-    while sent.closed is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert sent.closed is not None
+    sent = up.last()
+    eventually(lambda: sent.closed is not None)
     assert not sent.complete
 
 

@@ -6,15 +6,17 @@ import asyncio
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import hypercorn.asyncio
 import hypercorn.config
 import uvicorn
+
+from tests.timing import eventually, eventually_async
 
 Serving = Callable[[Any, socket.socket, threading.Event, Path | None], None]
 """serves an application until the event; with a certificate and its key, over TLS"""
@@ -42,8 +44,7 @@ def _hypercorn(app: Any, sock: socket.socket, stop: threading.Event, certificate
 
 
 async def _until(stop: threading.Event) -> None:
-    while not stop.is_set():
-        await asyncio.sleep(0.02)
+    await eventually_async(stop.is_set, inf)
 
 
 SERVERS: dict[str, Serving] = {"uvicorn": _uvicorn, "hypercorn": _hypercorn}
@@ -68,14 +69,11 @@ def serving(name: str, app: Any, certificate: Path | None = None) -> Iterator[st
 
 def _wait_for(host: str, port: int) -> None:
     """Wait until the server responds: the socket accepts connections before that."""
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            with socket.create_connection((host, port), timeout=5) as client:
-                client.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-                if client.recv(100):
-                    return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
+
+    def responds() -> bool:
+        with suppress(OSError), socket.create_connection((host, port), timeout=5) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            return bool(client.recv(100))
+        return False
+
+    eventually(responds)

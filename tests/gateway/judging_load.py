@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 from tests.gateway.process import started
 from tests.gateway.wire import post
+from tests.timing import pause_for
 
 TICK_SECONDS = 0.01
 BYSTANDERS = 5
@@ -98,7 +99,7 @@ async def _ticks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             event = {"id": "t", "choices": [{"index": 0, "delta": {"content": str(time.monotonic_ns())}}]}
             writer.write(b"data: %b\n\n" % json.dumps(event, separators=(",", ":")).encode())
             await writer.drain()
-            await asyncio.sleep(TICK_SECONDS)
+            await pause_for(TICK_SECONDS)
     writer.close()
 
 
@@ -107,7 +108,7 @@ async def _load(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     with suppress(ConnectionError, asyncio.IncompleteReadError):
         model = (await _read_body(reader))["model"]
         if model != "quick":
-            await asyncio.sleep(JUDGE_SECONDS)
+            await pause_for(JUDGE_SECONDS)
         kind = (b"application/json", _SCORE) if model == "judge" else (b"text/event-stream", _CALL)
         writer.write(_HEAD % kind[0] + kind[1])
         await writer.drain()
@@ -149,7 +150,7 @@ async def _stream(url: str, model: str, key: str, until: float) -> tuple[list[fl
 async def _keep_busy(url: str, key: str, number: int, streams: int, until: float) -> tuple[int, int]:
     """Have one stream after the other, a second each. Return how many were complete, and how many were not."""
     done = failed = 0
-    await asyncio.sleep(JUDGE_SECONDS * number / streams)
+    await pause_for(JUDGE_SECONDS * number / streams)
     while time.monotonic() + 3 * JUDGE_SECONDS < until:
         _, last = await _stream(url, f"load/{'quick' if key == 'judged' else 'slow'}", key, until)
         complete = b"Paris" in last and b"[DONE]" in last
@@ -202,7 +203,7 @@ async def _phase(url: str, loader: subprocess.Popen[str], key: str, streams: int
     """Measure once. The load begins a second before, and ends after it."""
     if key:
         _say(loader, f"{url} {key} {streams} {seconds + 3 + 2 * JUDGE_SECONDS}")
-        await asyncio.sleep(2 * JUDGE_SECONDS)
+        await pause_for(2 * JUDGE_SECONDS)
     until = time.monotonic() + seconds
     found = await asyncio.gather(*[_stream(url, "ticks/ticks", "plain", until) for _ in range(BYSTANDERS)])
     done, failed = json.loads(await asyncio.to_thread(_heard, loader)) if key else (0, 0)

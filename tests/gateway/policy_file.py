@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from msgspec.structs import replace
 
+from tests.timing import pass_time, pause_for
 from trilogue.model import Block, Request, Role, Text, Turn
 from trilogue.policies import PASS, Ask, Context, Drop, Policy, Rewrite, StopWith, call_of
 from trilogue.policies.shipped.judge import JudgeQuestion
@@ -18,7 +18,7 @@ class Slow(Policy):
     calls = True
 
     async def on_block(self, block: Block, context: Context) -> object:
-        await asyncio.sleep(0.6)
+        await pause_for(0.6)
         return PASS
 
 
@@ -29,7 +29,7 @@ class Blocking(Policy):
     blocking = True
 
     def on_block(self, block: Block, context: Context) -> object:
-        time.sleep(0.3)
+        pass_time(0.3)
         return Drop(reason="blocked")
 
 
@@ -41,7 +41,7 @@ class Hanging(Policy):
     async def on_block(self, block: Block, context: Context) -> object:
         while True:
             try:
-                await asyncio.sleep(3600)
+                await asyncio.Event().wait()
             except asyncio.CancelledError:
                 continue
 

@@ -23,8 +23,13 @@ ADMIN_KEY = "admin-key-canary-7d1e9a"
 ADMIN = "admin: {key: env:ADMIN_KEY, port: 0}\n"
 CLOCKS = """\
 server:
+  timeouts: {connect: 20, first_byte: 20, first_event: 20, between_events: 20, total: 60}
+"""
+SHORT_CLOCKS = """\
+server:
   timeouts: {connect: 0.5, first_byte: 0.4, first_event: 0.4, between_events: 0.4, total: 8}
 """
+"""for upstreams that hang; a busy machine misses them"""
 BASES = {Protocol.CHAT: "UPSTREAM/v1", Protocol.MESSAGES: "UPSTREAM", Protocol.RESPONSES: "UPSTREAM/v1"}
 
 
@@ -43,15 +48,15 @@ def ranked(*names: str) -> list[str]:
     return [account(name, f"priority: {tier}") for tier, name in enumerate(names, 1)]
 
 
-def config(accounts: list[str], *, provider: str = "", more: str = "", workers: int = 1) -> str:
+def config(accounts: list[str], *, provider: str = "", more: str = "", workers: int = 1, clocks: str = CLOCKS) -> str:
     """One provider per protocol, each with these accounts."""
     lines = [
         f"  {protocol.short}: {{protocol: {protocol.value}, base_url: {BASES[protocol]}, "
         f"accounts: [{', '.join(accounts)}]{', ' + provider if provider else ''}}}"
         for protocol in Protocol
     ]
-    clocks = CLOCKS + f"  workers: {workers}\n"
-    return "\n".join([clocks + "keys: [env:TRILOGUE_KEY]", "providers:", *lines, ADMIN, more])
+    server = f"{clocks}  workers: {workers}\n"
+    return "\n".join([server + "keys: [env:TRILOGUE_KEY]", "providers:", *lines, ADMIN, more])
 
 
 @dataclass

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import openai
 from tests.forking import Process, start
 from tests.gateway.recorder import Recorder
 from tests.scripted.server import KEY as UPSTREAM_KEY
+from tests.timing import eventually
 
 CLIENT_KEY = "client-key-canary-5f0c"
 _LISTENS = re.compile(r"listens on (http://\S+)")
@@ -76,13 +76,12 @@ class Gateway:
 
     def record(self, request_id: str) -> dict[str, Any]:
         """The access log's line on a request. It is written just after the answer, so it may take a moment."""
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            for line in self.log_file.read_text().splitlines():
-                if request_id in line and '"event":"request"' in line:
-                    return dict(json.loads(line))
-            time.sleep(0.01)
-        raise AssertionError(f"no line about {request_id} in the log")
+
+        def line() -> str:
+            lines = self.log_file.read_text().splitlines()
+            return next((line for line in lines if request_id in line and '"event":"request"' in line), "")
+
+        return dict(json.loads(eventually(line)))
 
 
 @contextmanager

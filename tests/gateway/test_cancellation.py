@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.timing import turns
 from trilogue.errors import UpstreamTimeout
 from trilogue.gateway.request.cancellation import Cancellation, CancelReason
 
@@ -29,25 +30,25 @@ async def interrupted(cancel: Callable[[Cancellation], None], waiting: Callable[
         except asyncio.CancelledError:
             reason = cancellation.reason
             error = cancellation.clear()
-            await asyncio.sleep(0)  # the task goes on
+            await turns()  # the task goes on
             assert task.cancelling() == 0
             assert cancellation.reason is None
             return reason, error
         return None
 
     task = asyncio.create_task(work())
-    await asyncio.sleep(0.01)
+    await turns(3)  # it waits
     cancel(cancellations[0])
     return await task
 
 
 async def gathered() -> None:
-    await asyncio.gather(asyncio.sleep(10), asyncio.sleep(10))
+    await asyncio.gather(asyncio.Event().wait(), asyncio.Event().wait())
 
 
 async def limited() -> None:
     async with asyncio.timeout(10):
-        await asyncio.sleep(10)
+        await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize("waiting", [gathered, limited], ids=["gather", "timeout"])
@@ -72,9 +73,9 @@ def test_other_cancellations_have_no_reason() -> None:
     """Those are not the gateway's own, and must not be ended as if they were."""
 
     async def main() -> None:
-        task = asyncio.create_task(asyncio.sleep(10))
+        task = asyncio.create_task(limited())
         cancellation = Cancellation(task)
-        await asyncio.sleep(0)
+        await turns()
         task.cancel("client gone")
         with pytest.raises(asyncio.CancelledError):
             await task

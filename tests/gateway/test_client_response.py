@@ -22,6 +22,7 @@ from trilogue.model import Loss, Protocol
 from trilogue.pool import Attempt
 from trilogue.protocols.stream.reply import Reply
 from trilogue.serving import Responder
+from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstream import UpstreamRequest, UpstreamResponse
 
 HOLDING, KEPT_ALIVE, STREAMING, ENDED = ResponseState
@@ -79,7 +80,13 @@ class Case:
         self.link = Link()
         self.record = RequestRecord(request_id="req_1", began_at=0.0)
         call = Call(
-            client=Protocol.CHAT, body=b'{"model":"m","messages":[]}', model="m", stream=True, headers={}, forwarded=()
+            client=Protocol.CHAT,
+            body=b'{"model":"m","messages":[]}',
+            model="m",
+            stream=True,
+            headers={},
+            forwarded=(),
+            sealer=Sealer.ephemeral(),
         )
         responder = Responder(self.link, chunked=True, bodiless=False)
         self.response = ClientResponse(call, responder, self.record, Observers())

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from tests.gateway.pooling import ADMIN_KEY, Pooled, accepting, config, pooled, ranked
+from tests.gateway.process import until
 from tests.scripted import thread
 from trilogue.config import AdminSettings
 from trilogue.console import console_files
@@ -87,6 +88,28 @@ def test_a_session_takes_the_place_of_the_key_in_every_worker(browser: httpx2.Cl
     assert browser.post("/accounts/chat/one/enable").json()["state"] == "ready"
     browser.delete("/console/session")
     assert browser.get("/accounts").status_code == 401
+
+
+def test_signing_out_ends_the_session_in_every_worker(browser: httpx2.Client) -> None:
+    """And this session alone, also if another began in the same second. A copy of the cookie does not work on."""
+    sign_in(browser)
+    copy = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    browser.cookies.clear()
+    sign_in(browser)
+    other = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    browser.cookies.clear()
+
+    def statuses(cookie: str) -> set[int]:
+        headers = {"cookie": cookie, "connection": "close"}
+        return {browser.get("/accounts", headers=headers).status_code for _ in range(8)}
+
+    assert copy != other
+    assert statuses(copy) == statuses(other) == {200}
+    assert browser.delete("/console/session", headers={"cookie": copy}).json() == {"signed_in": False}
+    until(lambda: statuses(copy) == {401}, 5)
+    assert statuses(other) == {200}
+    assert browser.delete("/console/session", headers={"cookie": f"{other}x"}).status_code == 200
+    assert statuses(other) == {200}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.gateway.pooling import ADMIN_KEY, Pooled, accepting, account, config,
 from tests.gateway.process import until
 from tests.gateway.wire import Answer
 from tests.scripted import thread
+from tests.timing import eventually_async
 from trilogue.cli.explain import explain, explanation
 from trilogue.gateway.admin.failure_words import MEANINGS, consequence, meaning
 from trilogue.model import Protocol
@@ -149,11 +150,14 @@ def test_a_running_request(gateway: Pooled) -> None:
 
     async def main() -> dict[str, Any]:
         asking = asyncio.create_task(gateway.asking(C, "chat/text", stream=True))
-        async with asyncio.timeout(10):
-            while not (found := rows(gateway, running="true")) or found[0]["first_token_ms"] is None:
-                await asyncio.sleep(0.02)
+
+        def begun() -> dict[str, Any] | None:
+            return next((row for row in rows(gateway, running="true") if row["first_token_ms"] is not None), None)
+
+        found = await eventually_async(begun)
         asking.cancel()
-        return found[0]
+        assert found is not None
+        return found
 
     row = asyncio.run(main())
     assert (row["running"], row["status"], row["outcome"], row["provider"]) == (True, None, None, "chat")

@@ -6,14 +6,15 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
-from tests.gateway.process import QUICK, Started, started, until
+from tests.gateway.process import PATIENT, QUICK, Started, started
 from tests.gateway.wire import CASES, Outcome, exchange, name, outcome, outcomes, request
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
-from tests.timing import TooSlowError
+from tests.timing import TooSlowError, eventually
 from trilogue.lint import lint_stream
 from trilogue.model import Protocol
 
@@ -66,6 +67,23 @@ def quick(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) 
         yield gateway
 
 
+@pytest.fixture(scope="module")
+def patient(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """A gateway with clocks that no busy machine misses. Its upstreams have worked until now."""
+    with started(tmp_path_factory.mktemp("patient"), PATIENT, upstream.url) as gateway:
+        asyncio.run(outcomes(gateway.url, "text"))
+        yield gateway
+
+
+def last_line(gateway: Started, model: str) -> dict[str, Any]:
+    """Return the line of the last request for a model. It is written a moment after the response."""
+
+    def found() -> list[dict[str, Any]]:
+        return [line for line in gateway.lines if line.get("model") == model]
+
+    return eventually(found)[-1]
+
+
 def check(found: Outcome, client: Protocol, expected: Class, how: str) -> None:
     """The right error in the right place."""
     status = expected.anthropic_status if client is Protocol.MESSAGES else expected.openai_status
@@ -78,10 +96,10 @@ def check(found: Outcome, client: Protocol, expected: Class, how: str) -> None:
 
 
 @pytest.mark.parametrize("scenario", FAULTS)
-def test_every_client_gets_the_error_of_a_failing_upstream(quick: Started, scenario: str) -> None:
+def test_every_client_gets_the_error_of_a_failing_upstream(quick: Started, patient: Started, scenario: str) -> None:
     """Rows 5-14, 25-27: 3 clients, 3 upstreams, streamed or not."""
     in_stream, how, in_whole = FAULTS[scenario]
-    found = asyncio.run(outcomes(quick.url, scenario))
+    found = asyncio.run(outcomes(quick.url if in_stream is TIMEOUT else patient.url, scenario))
     for case in CASES:
         client, upstream, stream = case
         expected = (in_stream, how) if stream else (in_whole, "http")
@@ -94,10 +112,10 @@ def test_every_client_gets_the_error_of_a_failing_upstream(quick: Started, scena
 
 
 @pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
-def test_responses_clients_get_a_full_context_inside_the_stream(quick: Started, protocol: Protocol) -> None:
+def test_responses_clients_get_a_full_context_inside_the_stream(patient: Started, protocol: Protocol) -> None:
     """Codex makes its history shorter when it reads it there; at an HTTP error it is stuck."""
     data = request(Protocol.RESPONSES, f"{protocol.short}/error-400-context", stream=True)
-    answer = asyncio.run(exchange(quick.url, data))
+    answer = asyncio.run(exchange(patient.url, data))
     assert answer.status == 200
     assert lint_stream(Protocol.RESPONSES, answer.body) == []
     events = [json.loads(line[5:]) for line in answer.body.split(b"\n") if line.startswith(b"data:")]
@@ -109,41 +127,40 @@ def test_responses_clients_get_a_full_context_inside_the_stream(quick: Started, 
     ]
     assert events[-1]["response"]["error"]["code"] == events[-2]["code"] == "context_length_exceeded"
     assert "prompt is too long" in events[-1]["response"]["error"]["message"]
-    until(lambda: quick.lines[-1].get("model") == f"{protocol.short}/error-400-context")
-    assert quick.lines[-1]["error"].startswith("context_length")
-    assert quick.lines[-1]["status"] == 200
+    line = last_line(patient, f"{protocol.short}/error-400-context")
+    assert line["error"].startswith("context_length")
+    assert line["status"] == 200
 
 
-def test_a_full_context_is_an_http_error_elsewhere(quick: Started) -> None:
+def test_a_full_context_is_an_http_error_elsewhere(patient: Started) -> None:
     """Whole answers have no stream to tell it in, and clients of the other protocols know it by its status."""
-    for case, found in asyncio.run(outcomes(quick.url, "error-400-context")).items():
+    for case, found in asyncio.run(outcomes(patient.url, "error-400-context")).items():
         streamed = case.startswith("responses") and case.endswith("stream")
         assert (found.how, found.status) == (("stream", 200) if streamed else ("http", 400))
 
 
 @pytest.mark.parametrize("scenario", GOOD)
-def test_what_is_no_fault_is_complete(quick: Started, scenario: str) -> None:
+def test_what_is_no_fault_is_complete(patient: Started, scenario: str) -> None:
     """Row 28: a refusal, a limit and an empty answer are successes."""
-    assert {found.how for found in asyncio.run(outcomes(quick.url, scenario)).values()} == {"complete"}
+    assert {found.how for found in asyncio.run(outcomes(patient.url, scenario)).values()} == {"complete"}
 
 
-def test_a_bad_request_is_the_clients(quick: Started) -> None:
+def test_a_bad_request_is_the_clients(patient: Started) -> None:
     """Row 18: an upstream's 400 stays a 400 with its text, and is not tried again."""
-    for found in asyncio.run(outcomes(quick.url, "error-400")).values():
+    for found in asyncio.run(outcomes(patient.url, "error-400")).values():
         assert (found.how, found.status, found.kind) == ("http", 400, "invalid_request_error")
         assert found.message == "max_tokens: must be positive"
 
 
-def test_faults_are_logged_as_one_line_each_and_none_is_a_bug(quick: Started) -> None:
+def test_faults_are_logged_as_one_line_each_and_none_is_a_bug(patient: Started) -> None:
     """One structured line per request with its error; a client's or an upstream's fault is never an exception here."""
 
     async def fail() -> None:
         data = request(Protocol.CHAT, "messages/reset-mid", stream=True)
-        assert outcome(await exchange(quick.url, data), Protocol.CHAT).how == "stream"
+        assert outcome(await exchange(patient.url, data), Protocol.CHAT).how == "stream"
 
     asyncio.run(fail())
-    until(lambda: quick.lines[-1].get("model") == "messages/reset-mid")
-    line = quick.lines[-1]
+    line = last_line(patient, "messages/reset-mid")
     assert (line["event"], line["error"], line["status"]) == ("request", "upstream_connect", 200)
     assert line["provider"] == "messages"
-    assert [line for line in quick.lines if line["event"] == "bug" or "exception" in line] == []
+    assert [line for line in patient.lines if line["event"] == "bug" or "exception" in line] == []

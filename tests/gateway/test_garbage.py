@@ -13,11 +13,12 @@ import pytest
 
 from tests.gateway.process import QUICK, Started, started, until
 from tests.gateway.running import CONFIG
-from tests.gateway.wire import CASES, address, exchange, post, request
+from tests.gateway.wire import CASES, address, exchange, post, reached, request
 from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
 from tests.scripted.http import Do, Step, chunk, head, stream_head
 from tests.scripted.server import ScriptedUpstream
+from tests.timing import eventually_async
 from trilogue.model import Protocol
 
 WATCHED = """
@@ -81,9 +82,10 @@ def left(gateway: Started, up: ScriptedUpstream, stream: bool) -> None:
     async def go() -> None:
         _, writer = await asyncio.open_connection(*address(gateway.url))
         writer.write(request(Protocol.CHAT, "messages/text", stream=stream))
-        await asyncio.sleep(0.1)
+        before = len(up.requests)
+        await reached(up, before + 1)
         writer.transport.abort()
-        await asyncio.sleep(0.1)
+        await eventually_async(lambda: up.requests[-1].closed is not None)
 
     asyncio.run(go())
 

@@ -9,7 +9,7 @@ import pytest
 from tests.corpus.load import load, streams
 from tests.each import each
 from tests.judges import sdk
-from tests.policies.pairs import chunks, collected, stream_of
+from tests.policies.pairs import chunks, collected, judged, stream_of
 from tests.policies.passing import Passed, broken, plain
 from tests.policies.servers import generated
 from tests.policies.test_generated import ByContent, Everything, Nothing, Vowels
@@ -17,7 +17,7 @@ from tests.policies.test_shipped_pairs import ASK, CASES, decisions, expected, r
 from tests.recordings import NO_CASES
 from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.model import Protocol
-from trilogue.policies import Policy, PolicyRun, judge_response
+from trilogue.policies import Policy
 from trilogue.protocols.stream.reply import Reply
 
 SEEDS = 12
@@ -26,12 +26,16 @@ SEEDS = 12
 @pytest.mark.parametrize("protocol", Protocol)
 def test_what_passes_keeps_its_bytes(protocol: Protocol) -> None:
     """Whether blocks are held and let go, or text flows through filters."""
+    rewritten = 0
     for seed in range(SEEDS):
         data = generated(protocol, seed)
         for policies in ([Everything()], [Nothing()], [Everything(), Nothing()]):
             passed = Passed(protocol, chunks(data, Random(seed)), policies)
             assert not passed.run.changed
-            assert passed.out == plain(protocol, data), seed
+            # Servers that repeat the name of a call make clients put it together twice.
+            assert passed.path.rewrites or passed.out == plain(protocol, data), seed
+            rewritten += passed.path.rewrites
+    assert rewritten <= SEEDS
 
 
 @pytest.mark.parametrize("policies", [[ByContent()], [Vowels()], [Vowels(), ByContent()]])
@@ -41,8 +45,7 @@ def test_changed_streams_are_valid(protocol: Protocol, policies: list[Policy]) -
     changed = 0
     for seed in range(SEEDS):
         data = generated(protocol, seed)
-        run = PolicyRun(policies)
-        wanted = judge_response(run, collected(protocol, data))
+        wanted, run = judged(collected(protocol, data), policies, client=protocol)
         before = broken(protocol, data)
         for cut in range(2):
             passed = Passed(protocol, chunks(data, Random(f"{seed} {cut}")), policies)
@@ -82,7 +85,9 @@ def test_recorded_streams() -> None:
             continue
         passed = Passed(protocol, [data], [Everything(), Nothing()])
         # What is held when a stream fails never goes on.
-        assert passed.path.failed or passed.path.losses or passed.out == plain(protocol, data), name
+        assert (
+            passed.path.failed or passed.path.losses or passed.path.rewrites or passed.out == plain(protocol, data)
+        ), name
         changed = Passed(protocol, chunks(data, Random(number)), [Vowels(), ByContent()])
         # Token probabilities quote the text that was there before.
         assert changed.rules() <= broken(protocol, data) | {"B47"}, name

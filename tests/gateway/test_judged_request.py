@@ -25,6 +25,9 @@ SIGNED: list[dict[str, Any]] = [
 ]
 
 
+SEALER = Sealer.ephemeral()
+
+
 async def unasked(pending: Pending) -> object:
     """Answer nothing."""
     raise LookupError
@@ -35,9 +38,11 @@ def judged(body: dict[str, Any], policies: tuple[Policy, ...]) -> Call | None:
     record = RequestRecord(request_id="r", began_at=0)
 
     async def judge() -> Call | None:
-        call = Call(client=M, body=json.dumps(body).encode(), model="m", stream=False, headers={}, forwarded=())
+        call = Call(
+            client=M, body=json.dumps(body).encode(), model="m", stream=False, headers={}, forwarded=(), sealer=SEALER
+        )
         running = RequestPolicies(policies, Context(), record, unasked, HookThreads())
-        return await judged_call(call, running, policies, Sealer.ephemeral())
+        return await judged_call(call, running, policies)
 
     return asyncio.run(judge())
 

@@ -45,8 +45,8 @@ providers:
   free: {{protocol: chat, base_url: UPSTREAM/v1, accounts: [{account("one")}]}}
 routes:
   - {{match: house, provider: chat, model: some-model}}
-  - {{match: "limited-*", provider: chat, model: some-model, limits: {{requests_per_day: 2}}}}
-  - {{match: "costly-*", provider: chat, model: some-model, budget: {{day: 0.01}}}}
+  - {{match: "limited-*", provider: chat, model: limited-model, limits: {{requests_per_day: 2}}}}
+  - {{match: "costly-*", provider: chat, model: costly-model, budget: {{day: 0.01}}}}
 policies: {{words: {{use: POLICIES:NoWeather}}}}
 webhook: {{url: env:HOOK_URL, secret: env:HOOK_SECRET}}
 admin: {{key: env:ADMIN_KEY, port: 0}}

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from trilogue.gateway.log.lines import JOURNAL_LINES, JOURNAL_SECONDS, MAX_TEXT, PIPE_BYTES, Journal, LogLine, sane
+from tests.timing import eventually_async
+from trilogue.gateway.log.lines import JOURNAL_LINES, MAX_TEXT, PIPE_BYTES, Journal, LogLine, sane
 
 
 class Named(LogLine, kw_only=True):
@@ -59,7 +60,7 @@ def test_lines_are_written_together(count: int, shared: str, tmp_path: Path) -> 
         for number in range(count):
             journal.write(Named(name="x" * 100, number=number))
         assert file.getvalue().count(b"\n") == count - count % JOURNAL_LINES
-        await asyncio.sleep(3 * JOURNAL_SECONDS)
+        await eventually_async(lambda: file.getvalue().count(b"\n") == count)
 
     asyncio.run(main())
     lines = [json.loads(line) for line in file.getvalue().splitlines()]

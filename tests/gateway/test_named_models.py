@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -36,7 +37,7 @@ pool: {retry_budget: {floor: 1000}, persist: false}
 """
 MAKING: dict[str, dict[str, Any]] = {
     "/files": {},
-    "/uploads": {"filename": "a", "purpose": "batch", "bytes": 3, "mime_type": "text/plain"},
+    "/uploads": {"filename": "a", "purpose": "user_data", "bytes": 3, "mime_type": "text/plain"},
     "/batches": {"input_file_id": "file-1", "endpoint": "/v1/chat/completions"},
     "/fine_tuning/jobs": {"training_file": "file-1"},
     "/vector_stores": {},
@@ -318,3 +319,21 @@ def test_texts_are_judged(
 def test_input_that_is_not_text_is_refused_where_policies_apply(gateway: Gateway, up: ScriptedUpstream) -> None:
     for given in ([1, 2, 3], [[1, 2]], [{"type": "image_url", "image_url": {"url": "https://a.example"}}], {"text": 1}):
         assert refused(post(gateway, "judged", "/embeddings", {"model": "chat/text", "input": given}), up, "not_judged")
+
+
+def test_policies_of_a_fallback_apply(up: ScriptedUpstream, tmp_path: Path) -> None:
+    """Also where a request does not tell its models: one of them may be this one."""
+    with running(tmp_path, CONFIG + 'model_policies: {"gpt-9": [words]}\n', up.url) as gateway:
+        _check_fallback(gateway, up)
+
+
+def _check_fallback(gateway: Gateway, up: ScriptedUpstream) -> None:
+    body: dict[str, Any] = {"model": "chat/text", "messages": [{"role": "user", "content": "I am me@example.com"}]}
+    post(gateway, "free", "/chat/completions", body)
+    assert "me@example.com" in up.last().body.decode()
+    post(gateway, "free", "/chat/completions", {**body, "models": ["text", "gpt-9"]})
+    assert "me@example.com" not in up.last().body.decode()
+    up.requests.clear()
+    assert refused(post(gateway, "free", "/batches", {"input_file_id": "file-1"}), up, "not_judged")
+    up.say(json_answer(200, [], {"id": "file-1"}))
+    assert post(gateway, "free", "/files", {}).status_code == 200

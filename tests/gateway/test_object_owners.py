@@ -13,10 +13,12 @@ import httpx2
 import openai
 import pytest
 
+from tests.gateway.pooling import pooled
+from tests.gateway.process import until
 from tests.gateway.running import Gateway, running
 from tests.scripted import thread
-from tests.scripted.http import json_answer, whole
-from tests.scripted.server import ScriptedUpstream
+from tests.scripted.http import json_answer, sse_answer, whole
+from tests.scripted.server import KEY, ScriptedUpstream
 
 KEYS = """\
 keys:
@@ -29,7 +31,11 @@ server: {workers: WORKERS, shared_objects: SHARING, open_objects: [vs_for_all]}
 providers:
   responses: {protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
   chat: {protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
-  messages: {protocol: anthropic_messages, base_url: UPSTREAM, accounts: [{key: env:UP_KEY}]}
+  messages:
+    protocol: anthropic_messages
+    base_url: UPSTREAM
+    accounts: [{key: env:UP_KEY}]
+    profile: {keeps_state: true}
 pool: {retry_budget: {floor: 1000}, persist: false}
 """
 
@@ -66,7 +72,7 @@ def up(_up: ScriptedUpstream) -> ScriptedUpstream:
 
 def ask(gateway: Gateway, key: str, method: str, path: str, body: Any = None, **more: Any) -> httpx2.Response:
     headers = {"authorization": f"Bearer {key}-key-canary", **more.pop("headers", {})}
-    if path.startswith(("/messages", "/skills")):
+    if path.startswith(("/messages", "/skills", "/files/file_")):
         headers["anthropic-version"] = "2023-06-01"
     if body is not None:
         more["json"] = body
@@ -132,6 +138,19 @@ def test_what_a_vendor_makes_of_an_object_belongs_to_its_owner(gateway: Gateway,
     up.say(json_answer(200, [], {"id": "upload_1", "file": {"id": "file-whole"}}))
     assert ask(gateway, "alice", "POST", "/uploads/upload_1/complete", {"part_ids": []}).status_code == 200
     assert gets(up, gateway, "alice", "/files/file-whole")
+
+
+def test_nobody_becomes_the_owner_by_using_something(gateway: Gateway, up: ScriptedUpstream) -> None:
+    """A response about an own object may name another that is open to all, or repeat its id."""
+    makes(up, gateway, "bob", "/vector_stores", "vs_bob")
+    up.say(json_answer(200, [], {"id": "vs_for_all", "object": "vector_store.file"}))
+    assert ask(gateway, "bob", "POST", "/vector_stores/vs_bob/files", {"file_id": "vs_for_all"}).status_code == 200
+    assert not gets(up, gateway, "bob", "/vector_stores/vs_for_all", "DELETE")
+    makes(up, gateway, "alice", "/videos", "video_a")
+    up.say(json_answer(200, [], {"id": "video_b"}))
+    assert ask(gateway, "alice", "POST", "/videos/video_a/remix", {"prompt": "b"}).status_code == 200
+    assert gets(up, gateway, "alice", "/videos/video_b/content")
+    assert not gets(up, gateway, "bob", "/videos/video_b/content")
 
 
 USES: list[tuple[str, dict[str, Any]]] = [
@@ -237,7 +256,7 @@ def test_everyones_stored_data_is_not_evaluated(gateway: Gateway, up: ScriptedUp
     makes(up, gateway, "bob", "/evals", "eval_mine")
     source = {"type": "stored_completions", "metadata": {}}
     answer = ask(gateway, "bob", "POST", "/evals/eval_mine/runs", {"data_source": {"source": source}})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "shared_list")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "shared_list")
     assert up.requests == []
 
 
@@ -318,6 +337,9 @@ def test_owners_survive_a_restart_and_a_second_key(up: ScriptedUpstream, tmp_pat
         assert not gets(up, gateway, "bob", "/files/file-kept")
         assert not gets(up, gateway, "alice", "/files/file-before")
         assert gets(up, gateway, "bob", "/vector_stores/vs_for_all")
+        assert gets(up, gateway, "bob", "/vector_stores/vs_for_all/search", "POST", {"query": "a"})
+        assert not gets(up, gateway, "bob", "/vector_stores/vs_for_all", "DELETE")
+        assert not gets(up, gateway, "bob", "/vector_stores/vs_for_all", "POST", {"name": "mine"})
 
 
 def test_nothing_passes_if_owners_cannot_be_read(up: ScriptedUpstream, tmp_path: Path) -> None:
@@ -341,3 +363,159 @@ def test_a_gateway_without_keys_has_no_owners(up: ScriptedUpstream, tmp_path: Pa
         makes(up, gateway, "alice", "/files", "file-1")
         assert gets(up, gateway, "bob", "/files/file-1")
         assert not list(tmp_path.rglob("responses*.db"))
+
+
+def test_sealed_reasoning_belongs_to_the_key(gateways: dict[str, Gateway], up: ScriptedUpstream) -> None:
+    """Another key's is left out and declared, like that of a foreign provider."""
+    asked: dict[str, Any] = {
+        "model": "messages/reasoning",
+        "store": False,
+        "reasoning": {"effort": "high"},
+        "include": ["reasoning.encrypted_content"],
+    }
+    hello = {"role": "user", "content": "Hi"}
+    for sharing, allowed in (("key", ["alice"]), ("owner", ["alice", "bob"]), ("all", ["alice", "bob", "carol"])):
+        gateway = gateways[sharing]
+        made = ask(gateway, "alice", "POST", "/responses", {**asked, "input": [hello]}).json()
+        history = [hello, *made["output"], {"role": "user", "content": "Go on"}]
+        assert any(item.get("encrypted_content", "").startswith("trl2.") for item in made["output"])
+        for key in ("alice", "bob", "carol"):
+            up.requests.clear()
+            answer = ask(gateway, key, "POST", "/responses", {**asked, "input": history})
+            assert answer.status_code == 200, answer.text
+            assert ('"signature"' in up.last().body.decode()) == (key in allowed), (sharing, key)
+            declared = answer.headers.get("trilogue-loss", "")
+            assert ("reasoning" in declared) == (key not in allowed), declared
+
+
+def test_a_rotated_key_keeps_its_objects(up: ScriptedUpstream, tmp_path: Path) -> None:
+    """Whatever its text is. A key that was revoked still owns what it made."""
+    text = config() + "admin: {key: env:ADMIN_KEY, port: 0}\n"
+    with pooled(tmp_path, text, up, environ={"UP_KEY": KEY}) as pool:
+
+        def asks(key: str, method: str, path: str) -> int:
+            headers = {"authorization": f"Bearer {key}"}
+            return httpx2.request(method, f"{pool.gateway.url}/v1{path}", headers=headers, timeout=20).status_code
+
+        old = str(pool.admin.post("/keys", json={"name": "rolling"}).json()["key"])
+        up.say(json_answer(200, [], {"id": "file-rolling"}))
+        assert asks(old, "POST", "/files") == 200
+        new = str(pool.admin.post("/keys/rolling/rotate", json={"overlap_seconds": 3600}).json()["key"])
+        for key in (old, new):
+            up.say(json_answer(200, [], {"id": "file-rolling"}))
+            assert asks(key, "GET", "/files/file-rolling") == 200
+        pool.admin.post("/keys/rolling/revoke")
+        again = str(pool.admin.post("/keys", json={"name": "rolling-2"}).json()["key"])
+        assert asks(again, "GET", "/files/file-rolling") == 404
+
+
+EXECUTED = {
+    "type": "bash_code_execution_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": {
+        "type": "bash_code_execution_result",
+        "stdout": "",
+        "stderr": "",
+        "return_code": 0,
+        "content": [{"type": "bash_code_execution_output", "file_id": "file_made"}],
+    },
+}
+INTERPRETED = {
+    "type": "code_interpreter_call",
+    "id": "ci_1",
+    "status": "completed",
+    "code": "1",
+    "container_id": "cntr_made",
+}
+
+
+def uses(gateway: Gateway, key: str, body: dict[str, Any]) -> bool:
+    return ask(gateway, key, "POST", "/messages", body).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_a_hosted_tool_makes_belongs_to_the_key(gateway: Gateway, up: ScriptedUpstream, stream: bool) -> None:
+    """Containers and their files are named in a model's response only."""
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "text", "usage": usage, "stop_reason": None}
+    suffix = "s" if stream else "w"
+    made = json.loads(json.dumps(EXECUTED).replace("file_made", f"file_made_{suffix}"))
+    container = {"id": f"container_{suffix}", "expires_at": "2027-01-01T00:00:00Z"}
+    if stream:
+        events = [
+            {"type": "message_start", "message": {**head, "content": []}},
+            {"type": "content_block_start", "index": 0, "content_block": made},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn", "container": container}, "usage": usage},
+            {"type": "message_stop"},
+        ]
+        up.say(*sse_answer([f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in events]))
+    else:
+        up.say(json_answer(200, [], {**head, "content": [made], "container": container, "stop_reason": "end_turn"}))
+    tools = [{"type": "code_execution_20260120", "name": "code_execution"}]
+    body = {"model": "messages/text", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}], "tools": tools}
+    assert ask(gateway, "alice", "POST", "/messages", {**body, "stream": stream}).status_code == 200
+    until(lambda: gets(up, gateway, "alice", f"/files/file_made_{suffix}/content"))
+    assert not gets(up, gateway, "bob", f"/files/file_made_{suffix}/content")
+    until(lambda: uses(gateway, "alice", {**body, "container": container["id"]}))
+    assert not uses(gateway, "bob", {**body, "container": container["id"]})
+
+
+def test_containers_of_responses(gateway: Gateway, up: ScriptedUpstream) -> None:
+    response = {"id": "resp_1", "object": "response", "status": "completed", "output": [INTERPRETED], "model": "text"}
+    up.say(json_answer(200, [], response))
+    tools = [{"type": "code_interpreter", "container": {"type": "auto"}}]
+    asked = {"model": "responses/text", "input": "Hi", "tools": tools, "store": False}
+    assert ask(gateway, "alice", "POST", "/responses", asked).status_code == 200
+    until(lambda: gets(up, gateway, "alice", "/containers/cntr_made/files/cfile_1/content"))
+    assert not gets(up, gateway, "bob", "/containers/cntr_made/files/cfile_1/content")
+
+
+LINE = {"custom_id": "1", "method": "POST", "url": "/v1/responses"}
+LINES: dict[str, tuple[dict[str, Any], bool]] = {
+    "text": ({"input": 'Say "file_id": "file-1"'}, True),
+    "schema": ({"tools": [{"parameters": {"properties": {"file_id": {"type": "string"}}}}]}, True),
+    "an own container": ({"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]}, True),
+    "file": ({"input": [{"content": [{"type": "input_file", "file_id": "file-1"}]}]}, False),
+    "stores": ({"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]}, False),
+    "response": ({"previous_response_id": "resp_1"}, False),
+    "conversation": ({"conversation": {"id": "conv_1"}}, False),
+    "item": ({"input": [{"type": "item_reference", "id": "msg_1"}]}, False),
+}
+
+
+@pytest.mark.parametrize("case", [*LINES, "escaped"])
+@pytest.mark.parametrize("file_first", [False, True])
+def test_lines_of_a_batch_file_name_no_ids(gateway: Gateway, up: ScriptedUpstream, case: str, file_first: bool) -> None:
+    body, allowed = LINES.get(case, ({"previous_response_id": "resp_1"}, False))
+    line = json.dumps({**LINE, "body": body}).encode()
+    if case == "escaped":
+        line = line.replace(b"previous_", rb"previou\u0073_")
+    fields: list[Any] = [("purpose", (None, "batch")), ("file", ("a.jsonl", (line + b"\n") * 3_000))]
+    for purpose, passes in (("batch", allowed), ("user_data", True)):
+        fields[0] = ("purpose", (None, purpose))
+        up.requests.clear()
+        if passes:
+            up.say(json_answer(200, [], {"id": "file-lines"}))
+        answer = ask(gateway, "bob", "POST", "/files", files=fields[::-1] if file_first else fields)
+        assert answer.status_code == (200 if passes else 400), answer.text
+        if not passes:
+            assert answer.json()["error"]["code"] == "unchecked_ids"
+            assert [request for request in up.requests if request.complete] == []
+
+
+def test_uploads_in_parts_are_not_for_batches(gateway: Gateway, up: ScriptedUpstream) -> None:
+    body = {"purpose": "batch", "filename": "a", "bytes": 1, "mime_type": "application/jsonl"}
+    answer = ask(gateway, "bob", "POST", "/uploads", body)
+    assert (answer.status_code, answer.json()["error"]["param"], up.requests) == (400, "purpose", [])
+
+
+def test_threads_of_messages_belong_to_the_key(gateway: Gateway, up: ScriptedUpstream) -> None:
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    said = {"id": "msg_thread", "type": "message", "role": "assistant", "content": [], "model": "text", "usage": usage}
+    up.say(json_answer(200, [], {**said, "stop_reason": "end_turn"}))
+    body = {"model": "messages/text", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    assert uses(gateway, "alice", {**body, "thread": {"type": "create"}})
+    thread_id = {"type": "continue", "previous_message_id": "msg_thread"}
+    until(lambda: uses(gateway, "alice", {**body, "thread": thread_id}))
+    assert not uses(gateway, "bob", {**body, "thread": thread_id})

@@ -18,6 +18,7 @@ from tests.gateway.wire import address, exchange, outcome, parse, payload, post,
 from tests.scripted.ask import PATHS
 from tests.scripted.http import Do, chunk, stream_head
 from tests.scripted.server import ScriptedUpstream
+from tests.timing import eventually_async
 from trilogue import Sealer
 from trilogue.capture import Sent
 from trilogue.config import load
@@ -164,9 +165,7 @@ class Observed:
         return outcome(answer, client).how
 
     async def ended(self) -> None:
-        async with asyncio.timeout(5):
-            while "end" not in self.seen.moments:
-                await asyncio.sleep(0.005)
+        await eventually_async(lambda: "end" in self.seen.moments)
 
     @property
     def record(self) -> RequestRecord:

@@ -19,12 +19,12 @@ from tests.gateway.pooling import ADMIN, Pooled, pooled
 from tests.gateway.process import until
 from tests.gateway.running import PROVIDERS
 from tests.gateway.sockets import socket_to
-from tests.gateway.wire import CASES, Answer, Case, exchange, name, outcome, post
+from tests.gateway.wire import CASES, Answer, Case, exchange, name, outcome, post, reached
 from tests.judges import sdk
 from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
 from tests.scripted.server import ScriptedUpstream
-from tests.timing import check_within, with_tries
+from tests.timing import check_within, eventually, with_tries
 from trilogue.lint import lint_response, lint_stream
 from trilogue.model import Protocol
 
@@ -324,8 +324,7 @@ def test_a_stop_cancels_the_upstream(served: Pooled, up: ScriptedUpstream) -> No
         assert b"Stopped." in answer.body
         assert b"word8" not in answer.body
         asked = up.last(PATHS[C])
-        while asked.closed is None and time.monotonic() - began < 4:
-            time.sleep(0.01)
+        eventually(lambda asked=asked: asked.closed is not None)  # type: ignore[misc]
         check_within(time.monotonic() - began, 1.5)
         assert not asked.complete
 
@@ -353,10 +352,13 @@ def test_background_responses_are_judged(served: Pooled) -> None:
     ) as client:
         asked = body(R, "responses/tools", stream=False) | {"store": True, "background": True}
         begun = client.post("/v1/responses", json=asked).json()
-        deadline = time.monotonic() + 10
-        while (shown := client.get(f"/v1/responses/{begun['id']}").json())["status"] in ("queued", "in_progress"):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+
+        def ended() -> dict[str, Any] | None:
+            found: dict[str, Any] = client.get(f"/v1/responses/{begun['id']}").json()
+            return None if found["status"] in ("queued", "in_progress") else found
+
+        shown = eventually(ended)
+        assert shown is not None
         assert shown["status"] == "completed"
         assert "was blocked by a policy" in json.dumps(shown["output"])
         assert "Paris" not in json.dumps(shown)
@@ -407,8 +409,9 @@ def test_reload(served: Pooled) -> None:
     served.gateway.wait_for_log("unknown setting denny (did you mean deny?)")
 
     async def meanwhile() -> tuple[Answer, Answer]:
+        before = len(served.up.requests)
         running = asyncio.create_task(ask(served, (M, C, True), "tools", "slow"))
-        await asyncio.sleep(0.2)
+        await reached(served.up, before + 1)
         file.write_text(text.replace('name: slow, policies: ["slow"]', 'name: slow, policies: ["no-weather-tool"]'))
         served.gateway.signal(signal.SIGHUP)
         await asyncio.to_thread(served.gateway.wait_for_log, '"reloaded"')

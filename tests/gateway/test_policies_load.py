@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.gateway.judging_load import JUDGE_SECONDS, measure
 from tests.timing import check_within, with_tries
 
 STREAMS = 60
 
 
+@pytest.mark.slow
 @with_tries
 def test_others_do_not_wait_for_a_slow_judge(tmp_path: Path) -> None:
     """Every held stream comes to its end, and the others get every event long before the judge has decided."""

@@ -18,6 +18,7 @@ from tests.scripted.scenario import plan
 from tests.scripted.server import ScriptedUpstream
 from tests.scripted.tokens import Ids
 from tests.scripted.wire import WIRES
+from tests.timing import eventually_async
 from trilogue.model import Protocol
 
 RULES = """\
@@ -187,9 +188,7 @@ def test_tokens_per_minute(tmp_path: Path, up: ScriptedUpstream, client: Protoco
         async def one(upstream: Protocol) -> tuple[Answer, Answer]:
             model = f"{upstream.short}/text"
             first = asyncio.create_task(pool.asking(client, model, stream=True, **long))
-            async with asyncio.timeout(30):
-                while not pool.asked(upstream):
-                    await asyncio.sleep(0.005)
+            await eventually_async(lambda: pool.asked(upstream))
             second = await pool.asking(client, model, stream=True, **long)
             assert (await first).status == 200
             return second, await pool.asking(client, model, stream=True)

@@ -6,7 +6,6 @@ import json
 import signal
 import sqlite3
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,14 +16,13 @@ import pytest
 
 from tests import forking
 from tests.gateway.pooling import ADMIN, ADMIN_KEY, Pooled, accepting, account, config, pooled, ranked, secret
-from tests.gateway.process import environment, pool_file, started, until
+from tests.gateway.process import each_worker, environment, pool_file, started, until
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import CASES
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.config import state_file
 from trilogue.config.load import parse
-from trilogue.gateway.process.worker import TICK_SECONDS
 from trilogue.gateway.setup.worker_state import WorkerPools
 from trilogue.model import Failure, FailureKind, Protocol, Usage
 from trilogue.state import FILE_NAME, steady_time
@@ -172,10 +170,12 @@ def _written(path: Path, kind: str) -> None:
     until(written)
 
 
-def _others_know(folder: Path, kind: str) -> None:
-    """Wait until the file holds a note of this kind, and until every worker has had time to look."""
+def _others_know(pool: Pooled, folder: Path, kind: str) -> None:
+    """Wait until the file holds a note of this kind, and until every worker has read it."""
     _written(pool_file(folder), kind)
-    time.sleep(3 * TICK_SECONDS)  # a look before a request finds nothing while the file is being written
+    for _ in each_worker(pool.gateway):
+        for _ in range(3):  # a look finds nothing while the file is being written
+            httpx2.get(pool.admin.base_url.join("accounts"), headers=pool.admin.headers).raise_for_status()
 
 
 def test_two_workers_agree_on_cooldowns(tmp_path: Path, up: ScriptedUpstream) -> None:
@@ -184,7 +184,7 @@ def test_two_workers_agree_on_cooldowns(tmp_path: Path, up: ScriptedUpstream) ->
     with pooled(tmp_path, config(ranked("a", "b"), workers=2), up) as pool:
         until(lambda: len(pool.gateway.children()) == 2)
         pool.ask(Protocol.CHAT, "chat/text")
-        _others_know(tmp_path, "Cooled")
+        _others_know(pool, tmp_path, "Cooled")
         for number in range(20):
             assert pool.ask(Protocol.CHAT, "chat/text", user=str(number)).status == 200
         assert pool.asked() == ["a"] + ["b"] * 21
@@ -195,7 +195,7 @@ def test_two_workers_agree_on_a_conversation(tmp_path: Path, up: ScriptedUpstrea
     with pooled(tmp_path, config([account("a"), account("b")], workers=2), up) as pool:
         until(lambda: len(pool.gateway.children()) == 2)
         pool.ask(Protocol.RESPONSES, "chat/text", prompt_cache_key="ada")
-        _others_know(tmp_path, "Bound")
+        _others_know(pool, tmp_path, "Bound")
         for _ in range(12):
             assert pool.ask(Protocol.RESPONSES, "chat/text", prompt_cache_key="ada").status == 200
         assert len(set(pool.asked())) == 1

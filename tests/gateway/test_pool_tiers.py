@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from tests.gateway.pooling import Pooled, accepting, config, pooled, ranked
+from tests.gateway.pooling import CLOCKS, SHORT_CLOCKS, Pooled, accepting, config, pooled, ranked
 from tests.gateway.wire import CASES, Answer, outcome
 from tests.scripted import thread
 from tests.scripted.http import json_answer
@@ -21,11 +23,21 @@ MANY = "pool: {retry_budget: {floor: 100000}}\n"
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
     """Two accounts: `b` is used when `a` cannot be."""
-    text = config(ranked("a", "b"), provider="pool: {sticky: false, max_wait_seconds: 0}", more=MANY)
-    with (
-        thread.running(accepting("a", "b")) as up,
-        pooled(tmp_path_factory.mktemp("tiers"), text, up) as running,
-    ):
+    with serving(tmp_path_factory.mktemp("tiers"), CLOCKS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
+    """The same, for upstreams that hang."""
+    with serving(tmp_path_factory.mktemp("hasty"), SHORT_CLOCKS) as running:
+        yield running
+
+
+@contextmanager
+def serving(folder: Path, clocks: str) -> Iterator[Pooled]:
+    text = config(ranked("a", "b"), provider="pool: {sticky: false, max_wait_seconds: 0}", more=MANY, clocks=clocks)
+    with thread.running(accepting("a", "b")) as up, pooled(folder, text, up) as running:
         yield running
 
 
@@ -67,8 +79,9 @@ def _answers(pool: Pooled, **scenarios: str) -> Iterator[tuple[Protocol, Protoco
 
 
 @pytest.mark.parametrize("scenario", NEXT)
-def test_the_next_account_responds(pool: Pooled, scenario: str) -> None:
+def test_the_next_account_responds(pool: Pooled, hasty: Pooled, scenario: str) -> None:
     """The client notices nothing; the account rests, is disabled, goes behind the others, or is as before."""
+    pool = hasty if scenario.startswith("hang") else pool
     row = NEXT[scenario]
     for client, upstream, answer in _answers(pool, a=scenario):
         if answer.status == 504:
@@ -118,8 +131,9 @@ def test_the_clients_own_error(pool: Pooled, scenario: str, status: int) -> None
 
 
 @pytest.mark.parametrize("scenario", ["stream-error-mid", "reset-mid", "truncate-mid", "hang-mid", "malformed"])
-def test_no_retry_after_the_first_byte(pool: Pooled, scenario: str) -> None:
+def test_no_retry_after_the_first_byte(pool: Pooled, hasty: Pooled, scenario: str) -> None:
     """A stream that breaks off ends with an error inside; a whole answer has not begun, so another account gives it."""
+    pool = hasty if scenario.startswith("hang") else pool
     for client, upstream, answer in _answers(pool, a=scenario):
         stream = answer.streamed
         assert outcome(answer, client).how == ("stream" if stream else "complete")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.gateway.process import QUICK, Started, started, until
+from tests.gateway.process import PATIENT, Started, started, until
 from tests.gateway.wire import exchange, request
 from tests.scripted import thread
+from tests.timing import pass_time
 from trilogue.model import Protocol
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps its own counsel")
@@ -36,7 +36,7 @@ def new_pages(gateway: Started) -> int:
 
 def test_the_next_request_gets_the_memory_of_the_last(tmp_path: Path) -> None:
     """A body of 1 MB took some 500 new pages."""
-    with thread.running() as up, started(tmp_path, QUICK, up.url) as gateway:
+    with thread.running() as up, started(tmp_path, PATIENT, up.url) as gateway:
         send(gateway, MEGABYTE, 5)
         before = new_pages(gateway)
         send(gateway, MEGABYTE, 10)
@@ -45,7 +45,7 @@ def test_the_next_request_gets_the_memory_of_the_last(tmp_path: Path) -> None:
 
 def test_what_is_free_goes_back_in_quiet_times(tmp_path: Path) -> None:
     """After a while without requests."""
-    with thread.running() as up, started(tmp_path, QUICK, up.url, patch=RESTS_SOON) as gateway:
+    with thread.running() as up, started(tmp_path, PATIENT, up.url, patch=RESTS_SOON) as gateway:
         send(gateway, 1000, 5)
         usual = gateway.rss()
         send(gateway, 12 * MEGABYTE, 2)
@@ -54,8 +54,8 @@ def test_what_is_free_goes_back_in_quiet_times(tmp_path: Path) -> None:
 
 def test_a_python_that_cannot_call_the_library(tmp_path: Path) -> None:
     """Serves as before, also after a rest."""
-    with thread.running() as up, started(tmp_path, QUICK, up.url, patch=f"{NO_CTYPES}\n{RESTS_SOON}") as gateway:
+    with thread.running() as up, started(tmp_path, PATIENT, up.url, patch=f"{NO_CTYPES}\n{RESTS_SOON}") as gateway:
         send(gateway, MEGABYTE, 2)
-        time.sleep(0.5)
+        pass_time(0.5)
         send(gateway, MEGABYTE, 1)
         assert "Traceback" not in gateway.log

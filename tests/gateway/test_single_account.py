@@ -13,6 +13,7 @@ from tests.gateway.pooling import Pooled, accepting, account, config, pooled, se
 from tests.gateway.wire import Answer, outcome
 from tests.scripted import thread
 from tests.scripted.http import json_answer
+from tests.timing import eventually, eventually_async
 from trilogue.model import Protocol
 
 WAYS = list(product(Protocol, (False, True)))
@@ -39,9 +40,7 @@ def test_a_short_rest_is_waited_out(pool: Pooled) -> None:
 
     async def main() -> list[Answer]:
         first = asyncio.create_task(pool.asking(Protocol.CHAT, "chat/text", stream=False))
-        while not pool.up.requests:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
+        await eventually_async(lambda: pool.accounts()["chat/a"]["models"])
         later = (pool.asking(client, "chat/text", stream=stream) for client, stream in WAYS)
         return await asyncio.gather(first, *later)
 
@@ -78,9 +77,12 @@ def test_a_single_401_costs_two_seconds(pool: Pooled) -> None:
     pool.renew(a="error-401")
     assert pool.ask(Protocol.CHAT, "chat/text").status == 503
     pool.up.by_key[secret("a")] = "text"
-    until = time.monotonic() + 10
-    while (answer := pool.ask(Protocol.CHAT, "chat/text")).status != 200:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+
+    def answered() -> Answer | None:
+        answer = pool.ask(Protocol.CHAT, "chat/text")
+        return answer if answer.status == 200 else None
+
+    answer = eventually(answered)
+    assert answer is not None
     assert pool.asked() == ["a", "a"]
     assert pool.decision(answer)["outcome"] == "answered"

@@ -16,7 +16,13 @@ from trilogue.lint import lint_error
 from trilogue.model import Protocol
 
 SAID: Any = {"role": "user", "content": "Hello"}
-DEMO = '  demo: {protocol: openai_responses, base_url: "demo:"}\npool:'
+DEMO = """  demo: {protocol: openai_responses, base_url: "demo:"}
+  bare:
+    protocol: openai_responses
+    base_url: UPSTREAM/v1
+    accounts: [{key: env:UP_KEY}]
+    profile: {keeps_state: false}
+pool:"""
 
 
 @pytest.fixture(scope="module")
@@ -87,12 +93,19 @@ def test_ids_go_to_an_upstream_that_keeps_state(
     assert json.loads(up.requests[-1].body) == {**body, "model": "text"}
 
 
-@pytest.mark.parametrize("model", ["chat/text", "messages/text"])
-def test_responses_say_that_they_are_not_stored(stateless: Gateway, model: str) -> None:
-    response: Any = stateless.openai.responses.create(model=model, input=[SAID])
-    assert response.store is False
-    events = list(stateless.openai.responses.create(model=model, input=[SAID], stream=True))
-    assert json.loads(events[-1].model_dump_json())["response"]["store"] is False
+@pytest.mark.parametrize("store", [None, True, False])
+@pytest.mark.parametrize("model", ["chat/text", "messages/text", "responses/text", "bare/text"])
+def test_responses_say_that_they_are_not_stored(stateless: Gateway, model: str, store: bool | None) -> None:
+    """Whatever an upstream stores: they cannot be fetched here."""
+    asked: Any = {"model": model, "input": [SAID]} | ({} if store is None else {"store": store})
+    assert stateless.http.post("/v1/responses", json=asked).json()["store"] is False
+    found = [
+        event.response
+        for event in stateless.openai.responses.create(**asked, stream=True)
+        if hasattr(event, "response")
+    ]
+    assert [response.store for response in found] == [False] * len(found)
+    assert found
 
 
 def test_no_file_is_written(tmp_path: Path, up: ScriptedUpstream) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.timing import eventually_async
 from trilogue.gateway.setup.response_store import MEMORY, GatewayStore
 from trilogue.gateway.stored import jobs
 from trilogue.gateway.stored.fields import read_state_fields
@@ -200,9 +201,7 @@ def test_a_deleted_job_stops_once() -> None:
         job.on_stop = lambda: stops.append("stop")
         await store.service.write(store.store.responses.delete, OWNER, "resp_job")
         job.put(STREAM[2])
-        async with asyncio.timeout(5):
-            while not stops:
-                await asyncio.sleep(0.01)
+        await eventually_async(lambda: stops)
         job.stop()
         assert stops == ["stop"]
         await job.finish(CANCELLED, job.response("cancelled"))

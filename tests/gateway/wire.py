@@ -6,7 +6,9 @@ No client library: what a library would repair or hide is what these tests look 
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from typing import Any
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted.ask import PATHS, body
 from tests.scripted.server import ScriptedUpstream
+from tests.timing import eventually_async
 from trilogue.model import Protocol
 
 Case = tuple[Protocol, Protocol, bool]
@@ -191,11 +194,15 @@ def _described(how: str, status: int, value: dict[str, Any], client: Protocol) -
     return Outcome(how, status, error.get("type") or "", error.get("code") or "", error["message"])
 
 
+def is_refused(place: tuple[str, int]) -> bool:
+    """Return whether nobody listens there."""
+    with socket.socket() as new:
+        return new.connect_ex(place) == errno.ECONNREFUSED
+
+
 async def reached(up: ScriptedUpstream, count: int) -> None:
     """Wait until the upstream has been asked this often."""
-    async with asyncio.timeout(30):
-        while len(up.requests) < count:
-            await asyncio.sleep(0.005)
+    await eventually_async(lambda: len(up.requests) >= count)
 
 
 async def outcomes(url: str, scenario: str, **more: Any) -> dict[str, Outcome]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -21,6 +20,7 @@ import trilogue
 from tests.gateway.pairs import EVERY_PAIR, Pair
 from tests.scripted.scenario import ANSWER_TEXT
 from tests.scripted.server import KEY, ScriptedUpstream
+from tests.timing import eventually, eventually_async
 from trilogue import Protocol, Tally
 
 TEXT = "".join(ANSWER_TEXT)
@@ -106,18 +106,14 @@ def test_cancelling_closes_the_upstreams_connection(up: ScriptedUpstream, pair: 
     async def ask() -> None:
         async with http(up, pair, model) as client:
             task = asyncio.create_task(text_of(pair, client))
-            while not up.requests:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.1)
+            await eventually_async(lambda: up.requests)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
 
     run(ask())
-    sent, deadline = up.last(), time.monotonic() + 5
-    while sent.closed is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert sent.closed is not None
+    sent = up.last()
+    eventually(lambda: sent.closed is not None)
     assert not sent.complete
 
 

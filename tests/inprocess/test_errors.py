@@ -16,6 +16,7 @@ from tests.gateway.conversations import CONVERSATIONS, Conversation
 from tests.gateway.pairs import EVERY_CLIENT, EVERY_PAIR, Pair
 from tests.inprocess.sdks import Sdks
 from tests.scripted.server import ScriptedUpstream
+from tests.timing import eventually
 from trilogue.lint import lint_error
 from trilogue.model import Protocol
 
@@ -127,10 +128,7 @@ def test_giving_up_closes_the_upstreams_response(sdks: Sdks, up: ScriptedUpstrea
         with clients.openai.responses.create(model="m", input="Hi", stream=True) as items:
             next(iter(items))
     sent = up.last()
-    deadline = time.monotonic() + 5
-    while sent.closed is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert sent.closed is not None
+    eventually(lambda: sent.closed is not None)
     assert not sent.complete
     report = clients.tally.last
     assert report is not None

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ import psycopg
 
 from tests.machines.nginx import free_port
 from tests.state.responses.postgres import Server
+from tests.timing import eventually_async, pause_for, turns
 from tests.upstream.certificates import Authority
 
 PASSWORD = "db-password-canary-3c91"
@@ -107,9 +109,8 @@ class BadLink:
             with suppress(OSError):
                 while data := await reader.read(65_536):
                     if self.delay:
-                        await asyncio.sleep(self.delay)
-                    while self.cut:
-                        await asyncio.sleep(0.05)
+                        await pause_for(self.delay)
+                    await eventually_async(lambda: not self.cut, inf)
                     writer.write(data)
                     await writer.drain()
         finally:
@@ -173,7 +174,7 @@ def _served(serve: Serve) -> Iterator[int]:
         await asyncio.gather(*others, return_exceptions=True)
         for writer in open_writers:
             writer.transport.abort()
-        await asyncio.sleep(0.05)
+        await turns(5)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(main(),), daemon=True)
     thread.start()

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.gateway.running import CLIENT_KEY
+from tests.timing import pause_for, turns
 from trilogue.state.ledger import Counts
 
 REQUEST_SECONDS = 60.0
@@ -59,7 +60,7 @@ class CountingUpstream:
             for writer in list(self._connections):
                 writer.transport.abort()
             # The loop closes their sockets, and their tasks end.
-            await asyncio.sleep(0.1)
+            await turns(5)
 
     @property
     def requests(self) -> int:
@@ -80,7 +81,7 @@ class CountingUpstream:
                 body = await reader.readexactly(int(length[1]) if length else 0)
                 number = int(_NUMBER.findall(body)[-1])
                 if self.delay:
-                    await asyncio.sleep(self.delay)
+                    await pause_for(self.delay)
                 writer.write(_response(number, b'"stream":true' in body.replace(b" ", b"")))
                 await writer.drain()
                 self.served[number] += 1
@@ -271,7 +272,7 @@ class Numbers:
         while not self._stopped:
             number, self._next = self._next, self._next + 1
             yield number
-            await asyncio.sleep(self._pause)
+            await pause_for(self._pause)
 
 
 @asynccontextmanager
@@ -284,7 +285,7 @@ async def under_load(url: str, load: Load, clients: int = 8, pause: float = 0.0)
     finally:
         numbers.stop()
         await asyncio.gather(*tasks)
-        await asyncio.sleep(0.05)  # the loop closes the sockets of clients
+        await turns(5)  # the loop closes the sockets of clients
 
 
 async def unreadable(load: Load, urls: list[str]) -> list[str]:

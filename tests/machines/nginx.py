@@ -6,12 +6,14 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.gateway.wire import is_refused
+from tests.timing import eventually
 
 START_SECONDS = 10.0
 NOT_INSTALLED = "nginx is not installed: gateways behind it are not tested (Debian: apt install nginx-light)"
@@ -91,10 +93,5 @@ def balancer(folder: Path, ports: Sequence[int]) -> Iterator[str]:
 
 
 def _wait(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        with suppress(OSError):
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        time.sleep(0.02)
-    raise RuntimeError("nginx did not start")
+    eventually(lambda: process.poll() is not None or not is_refused(("127.0.0.1", port)), START_SECONDS)
+    assert process.poll() is None, "nginx did not start"

@@ -21,6 +21,7 @@ from tests.gateway.process import until
 from tests.gateway.running import CLIENT_KEY
 from tests.machines.engines import BadLink, NetworkServer, bad_link
 from tests.machines.nodes import cluster
+from tests.timing import pass_time
 
 DISK_BYTES = 160 * 2**20
 BACK_SECONDS = 90.0
@@ -100,7 +101,7 @@ class Traffic:
             self.statuses.append(response.status_code)
             if response.status_code == 200 and self._store:
                 self.stored.append(response.json()["id"])
-            time.sleep(GAP_SECONDS)
+            pass_time(GAP_SECONDS)
 
     @property
     def shown(self) -> str:
@@ -113,9 +114,9 @@ def recovery(clients: list[httpx2.Client], fault: Fault) -> str:
     """Return what a fault did, as cells of a table. Raises AssertionError if a response is lost."""
     begin, seconds, end = fault
     with Traffic(clients[0], store=False) as stateless, Traffic(clients[0], store=True) as stateful:
-        time.sleep(0.5)
+        pass_time(0.5)
         begin()
-        time.sleep(seconds)
+        pass_time(seconds)
         end()
         ended = time.monotonic()
         done = len(stateful.stored)

@@ -27,6 +27,7 @@ from tests.machines.load import CONFIG, Connection, CountingUpstream, Load, Numb
 from tests.machines.nodes import Cluster, Node, cluster, shared
 from tests.machines.settling import live_files, settled
 from tests.state.responses.postgres import Server
+from tests.timing import pause_for
 
 KILL_SECONDS = (2.0, 6.0)
 AWAY_SECONDS = (0.0, 2.0)
@@ -85,12 +86,12 @@ async def disturb(running: Cluster, until: float, rng: random.Random) -> Counter
     """Kill or restart gateways, one at a time, until the time has come. Return how often each was done."""
     done: Counter[str] = Counter()
     while time.monotonic() < until:
-        await asyncio.sleep(rng.uniform(*KILL_SECONDS))
+        await pause_for(rng.uniform(*KILL_SECONDS))
         node = rng.choice(running.nodes)
         how = rng.choice(("killed", "killed", "restarted"))
         await asyncio.to_thread(_end, node, how)
         done[how] += 1
-        await asyncio.sleep(rng.uniform(*AWAY_SECONDS))
+        await pause_for(rng.uniform(*AWAY_SECONDS))
         await asyncio.to_thread(node.start)
     return done
 
@@ -134,7 +135,7 @@ async def soak(folder: Path, config: str, database: str, seconds: float, nodes: 
                 await look(urls[0], background)
                 if not background.lost or time.monotonic() > deadline:
                     break
-                await asyncio.sleep(1)
+                await pause_for(1)
             problems += [f"background response {one}" for one in background.lost]
             sums = await settled(database, running)
             problems += [f"usage that was not added: {file}" for file in live_files(running)]

@@ -16,6 +16,7 @@ from tests.gateway.running import CLIENT_KEY
 from tests.gateway.test_store_at_start import refused
 from tests.machines.engines import PASSWORD, BadLink, NetworkServer, Standby, bad_link, name_in, tls_link
 from tests.machines.nodes import Cluster, cluster
+from tests.timing import pass_time
 
 pytestmark = pytest.mark.slow
 
@@ -100,25 +101,25 @@ def faulty(_faulty: Faulty) -> Iterator[tuple[Faulty, Clients]]:
 
 def kill(faulty: Faulty, seconds: float) -> None:
     faulty.server.kill()
-    time.sleep(seconds)
+    pass_time(seconds)
     faulty.server.start()
 
 
 def pause(faulty: Faulty, seconds: float) -> None:
     faulty.server.pause()
-    time.sleep(seconds)
+    pass_time(seconds)
     faulty.server.resume()
 
 
 def split(faulty: Faulty, seconds: float) -> None:
     faulty.link.cut = True
-    time.sleep(seconds)
+    pass_time(seconds)
     faulty.link.cut = False
 
 
 def demote(faulty: Faulty, seconds: float) -> None:
     faulty.server.set_read_only(True)
-    time.sleep(seconds)
+    pass_time(seconds)
     faulty.server.set_read_only(False)
 
 

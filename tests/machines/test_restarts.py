@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from tests.machines.load import CONFIG, CountingUpstream, Load, under_load, unre
 from tests.machines.nodes import Node, cluster, shared
 from tests.machines.settling import live_files, settled
 from tests.state.responses.postgres import Server
+from tests.timing import eventually_async
 
 pytestmark = pytest.mark.slow
 
@@ -22,19 +22,14 @@ FEW = 10
 
 async def more(load: Load, requests: int) -> None:
     """Wait until so many more requests have ended."""
-    wanted, deadline = load.sent + requests, time.monotonic() + SETTLE_SECONDS
-    while load.sent < wanted:
-        assert time.monotonic() < deadline, load.summary()
-        await asyncio.sleep(0.01)
+    wanted = load.sent + requests
+    await eventually_async(lambda: load.sent >= wanted, SETTLE_SECONDS)
 
 
 async def back(node: Node) -> None:
     """Start a gateway, and wait until nginx uses it again: it leaves out one that has refused a connection for 1 s."""
     await asyncio.to_thread(node.start)
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while '"event":"request"' not in node.process.log:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
+    await eventually_async(lambda: '"event":"request"' in node.process.log, SETTLE_SECONDS)
 
 
 def test_a_rolling_restart_loses_no_request(tmp_path: Path, postgres: Server, redis_server: RedisServer) -> None:

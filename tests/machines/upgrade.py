@@ -22,6 +22,7 @@ from tests.machines.load import CONFIG, CountingUpstream, Load, under_load, unre
 from tests.machines.nodes import Cluster, Node, cluster
 from tests.machines.settling import settled
 from tests.state.responses.postgres import Server
+from tests.timing import pause_for
 
 SOURCES = Path(__file__).parents[2] / "src"
 USED_SECONDS = 3.0
@@ -46,7 +47,7 @@ async def replace_all(nodes: Sequence[Node], sources: Path) -> None:
             raise RuntimeError("a gateway did not stop in good order")
         node.environ["PYTHONPATH"] = str(sources)
         await asyncio.to_thread(node.start)
-        await asyncio.sleep(USED_SECONDS)
+        await pause_for(USED_SECONDS)
 
 
 async def upgrade(folder: Path, old: Path, url: str) -> tuple[list[str], list[str]]:
@@ -56,7 +57,7 @@ async def upgrade(folder: Path, old: Path, url: str) -> tuple[list[str], list[st
         config = f"state: {url}\n{SEAL}{CONFIG}"
         with cluster(folder, 2, config, upstream.url, {"PYTHONPATH": str(old)}) as running:
             async with under_load(running.url, load, pause=0.01):
-                await asyncio.sleep(USED_SECONDS)
+                await pause_for(USED_SECONDS)
                 await replace_all(running.nodes, SOURCES)
                 await replace_all(running.nodes[:1], old)
             problems = await _checked(running, load)

@@ -212,14 +212,14 @@ ANSWERS = (
         "paused turn",
         "M>C",
         {"content": [TEXT], "stop_reason": "pause_turn"},
-        {"choices[0].finish_reason": "stop"},
+        {"choices[0].finish_reason": "length"},
         lost="stop.pause_turn",
     ),
     Answer(
         "paused turn",
         "M>R",
         {"content": [TEXT], "stop_reason": "pause_turn"},
-        {"status": "completed"},
+        {"status": "incomplete", "incomplete_details.reason": "max_output_tokens"},
         lost="stop.pause_turn",
     ),
 )

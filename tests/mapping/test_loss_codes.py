@@ -60,10 +60,13 @@ def _all_cached() -> set[str]:
     translator = trilogue.StreamTranslator(source=R, target=M, exchange=exchange)
     details = {"cached_tokens": 9, "cache_write_tokens": 0}
     usage = {"input_tokens": 9, "input_tokens_details": details, "output_tokens": 1, "total_tokens": 10}
-    states = {"created": {"status": "in_progress", "output": [], "usage": None}, "completed": {"usage": usage}}
+    states: dict[str, Body] = {
+        "created": {"status": "in_progress", "output": [], "usage": None},
+        "completed": {"usage": usage},
+    }
     for name, fields in states.items():
         event = {"type": f"response.{name}", "response": answer(R, **fields)}
-        translator.feed_event(event["type"], json.dumps(event).encode())
+        translator.feed_event(f"response.{name}", json.dumps(event).encode())
     return codes(translator.losses)
 
 

@@ -213,6 +213,7 @@ NEAREST = (
     ("some-model", "Minimum", "minimal", "effort.clamped"),
     ("some-model", "HIGH", "high", "effort.clamped"),
     ("some-model", "auto", ABSENT, "effort.clamped"),
+    ("some-model", "", ABSENT, "effort.clamped"),
 )
 WITHOUT = ("claude-3-5-haiku-20241022", "claude-3-opus-20240229")
 TOLD_TO: tuple[tuple[str, Body], ...] = (

@@ -17,6 +17,7 @@ from tests.multiturn.agents import Link, ResponsesAgent, all_results
 from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS, NO_STATE, SHARED, Gateway, gateway, settings
 from tests.multiturn.strict import StrictUpstream
 from tests.state.responses.postgres import Server
+from tests.timing import pass_time
 from trilogue.model import Protocol
 
 STEPS = 3
@@ -150,7 +151,7 @@ def test_the_database_away_for_a_while(tmp_path: Path, up: StrictUpstream, postg
         acknowledged: list[str] = []
         waiting = threading.Thread(target=_try_to_store, args=(running, acknowledged))
         waiting.start()
-        time.sleep(max(0, AWAY_SECONDS - (time.monotonic() - began)))
+        pass_time(max(0, AWAY_SECONDS - (time.monotonic() - began)))
         postgres.start()
         waiting.join(20)
         until(lambda: _try_to_store(running, acknowledged))

@@ -15,6 +15,7 @@ from tests.gateway.process import until
 from tests.multiturn.agents import Agent, ChatAgent, MessagesAgent
 from tests.multiturn.gateways import MODELS, NO_STATE, OTHER_KEY, OTHER_MODELS, STATE_FOLDER, Gateway, gateway, settings
 from tests.multiturn.strict import StrictUpstream
+from tests.timing import pass_time
 from trilogue.model import Protocol
 
 EITHER = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -94,7 +95,7 @@ def test_reasoning_hours(tmp_path: Path, up: StrictUpstream) -> None:
     with gateway(tmp_path, up, settings(state=f"{{reasoning_hours: {SECOND}}}")) as running:
         agent = forgetful(running, Protocol.RESPONSES)
         said = agent.say("loop 2")
-        time.sleep(1.2)
+        pass_time(1.2)
         assert agent.give(said.results()).calls
         assert returned(up) == (1, 0)
         assert agent.give(agent.said[-1].results()).text == "Done after 2 steps."

@@ -37,12 +37,21 @@ def _bare(item: Any) -> Any:
 
 @EVERY_UPSTREAM
 def test_encrypted_content_is_included_on_request(one: Gateway, upstream: Protocol) -> None:
-    made = ResponsesAgent(one.client, MODELS[upstream], reasoning={"effort": "high"}).say("say x").native
-    if upstream is Protocol.CHAT:
-        return  # Its reasoning is text: there is nothing to encrypt.
-    fetched = one.client.responses.retrieve(made["id"], include=["reasoning.encrypted_content"])
-    reasoning: Any = [item for item in fetched.output if item.type == "reasoning"]
-    assert [bool(item.encrypted_content) for item in reasoning] == [True]
+    """Whole, as a stream, and in lists; a client can send it back. Reasoning that is only text gets some too."""
+    client: Any = one.client
+    include: Any = ["reasoning.encrypted_content"]
+    made = ResponsesAgent(client, MODELS[upstream], reasoning={"effort": "high"}).say("say x").native
+    fetched = client.responses.retrieve(made["id"], include=include)
+    streamed = list(client.responses.retrieve(made["id"], include=include, stream=True))[-1].response
+    after = client.responses.create(model=MODELS[upstream], input="say y", previous_response_id=made["id"])
+    listed = client.responses.input_items.list(after.id, include=include).data
+    for items in (fetched.output, streamed.output, listed):
+        reasoning = [item for item in items if item.type == "reasoning"]
+        assert [bool(item.encrypted_content) for item in reasoning] == [True]
+    history = [item.to_dict(mode="json", exclude_unset=True) for item in fetched.output]
+    more = [*history, {"role": "user", "content": "say z"}]
+    again = client.responses.create(model=MODELS[upstream], input=more, reasoning={"effort": "high"}, store=False)
+    assert again.output_text == "z"
 
 
 @EVERY_UPSTREAM

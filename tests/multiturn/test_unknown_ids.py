@@ -147,8 +147,8 @@ def test_what_a_gateway_has_lost_goes_on_at_the_upstream(tmp_path: Path, up: Str
         next_one = client.responses.create(model=model, input="say next", previous_response_id=made)
         last = client.responses.create(model=model, input="recall", previous_response_id=next_one.id)
         assert json.loads(last.output_text)["users"] == ["say before", "say next", "recall"]
-        item = client.responses.create(model=model, input=[{"type": "item_reference", "id": "msg_nobody"}, *HELLO])
-        assert item is not None
+        with pytest.raises(openai.NotFoundError, match="Items are not persisted"):
+            client.responses.create(model=model, input=[{"type": "item_reference", "id": "msg_nobody"}, *HELLO])
     assert "msg_nobody" in json.dumps(up.requests[-1].json)
 
 

@@ -1,7 +1,7 @@
 """Streams that try to get something past policies: cut anywhere, over blocks and events, spelled in other characters.
 
-Each trial hides a forbidden phrase, an address or a denied call in a response, sends it on one way to the client (a pair
-of protocols, or pass-through; streamed or whole), and reads what the client gets without Trilogue's own decoders. What
+Each trial hides a forbidden phrase, an address or a denied call in a response, sends it on one way to the client (a
+pair of protocols, or pass-through; streamed or whole), and reads what the client gets without Trilogue's decoders. What
 a client shows, joined with and without spaces between its parts, must not have the phrase or the address, and no denied
 call may arrive.
 
@@ -30,7 +30,7 @@ from tests.policies.servers import HABITS, INCOMPATIBLE, framed
 from trilogue import ResponseTranslator, collect_stream
 from trilogue.errors import TrilogueError
 from trilogue.jsontext.text import dump
-from trilogue.model import Block, Protocol
+from trilogue.model import Block, Ledger, Protocol
 from trilogue.policies import PASS, Context, Policy, PolicyRun, judge_response, load_policies
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.reply import Reply
@@ -151,6 +151,73 @@ def _after_the_end(protocol: Protocol, events: list[Any]) -> list[Any]:
     return [*events, late]
 
 
+def _lies_in_chat(events: list[Any], rng: Random) -> None:
+    chunks = [event for event in events if isinstance(event, dict) and event["choices"]]
+    delta = rng.choice(chunks)["choices"][0].setdefault("delta", {})
+    field: Any = rng.choice(
+        [
+            {"strange": {"note": PHRASE}},
+            {"audio": {"id": "audio_1", "transcript": f"I say {PHRASE}"}},
+            {"annotations": [{"type": "url_citation", "url_citation": {"url": "https://x.test", "title": PHRASE}}]},
+        ]
+    )
+    delta |= field
+
+
+def _lies_in_messages(events: list[Any], rng: Random) -> None:
+    start = next(event for event in events if isinstance(event, dict) and event.get("type") == "message_start")
+    bad: Any = rng.choice(
+        [{"type": "tool_use", "id": "t9", "name": DENIED, "input": {}}, {"type": "text", "text": PHRASE}]
+    )
+    unknown: Any = rng.choice([{"type": "new_use", "name": DENIED, "input": {}}, {"type": "news", "words": PHRASE}])
+    at = rng.choice([0, 1, 2, 3])
+    if at == 0:
+        again = {**start, "message": {**start["message"], "content": [bad]}}
+        events.insert(events.index(start) + 1, again)
+    elif at == 1:
+        start["message"]["strange"] = PHRASE
+    elif at == 2:
+        stop = next(place for place, event in enumerate(events) if event.get("type") == "message_delta")
+        block = [{"type": "content_block_start", "index": 77, "content_block": unknown}]
+        events[stop:stop] = [*block, {"type": "content_block_stop", "index": 77}]
+    else:
+        delta = next(event for event in events if event.get("type") == "message_delta")
+        delta["delta"]["strange"] = PHRASE
+
+
+def _lies_in_responses(events: list[Any], rng: Random) -> None:
+    found = [event for event in events if isinstance(event, dict)]
+    call = {
+        "type": rng.choice(["function_call", "mcp_approval_request", "new_call"]),
+        "name": DENIED,
+        "arguments": "{}",
+    }
+    call |= {"id": "fc_9", "call_id": "call_9", "status": "completed"}
+    text = {"type": "output_text", "text": PHRASE, "annotations": [], "logprobs": []}
+    message = {"type": "message", "id": "msg_9", "role": "assistant", "status": "completed", "content": [text]}
+    bad = rng.choice([call, message])
+    at = rng.choice(["created", "terminal", "item", "done", "added"])
+    if at == "item":
+        index = 70
+        events.insert(2, {"type": "response.output_item.added", "output_index": index, "item": bad})
+        events.insert(3, {"type": "response.output_item.done", "output_index": index, "item": bad})
+        return
+    for event in found:
+        kind = str(event.get("type"))
+        if at == "created" and kind == "response.created":
+            event["response"]["output"] = [bad]
+        elif at == "terminal" and kind in ("response.completed", "response.incomplete"):
+            event["response"]["output"] = [*(event["response"].get("output") or []), bad]
+        elif at == "done" and kind == "response.output_item.done" and "name" in event["item"]:
+            event["item"]["name"] = DENIED
+        elif at == "added" and kind == "response.output_item.added" and event["item"]["type"] == "reasoning":
+            event["item"]["summary"] = [{"type": "summary_text", "text": PHRASE}]
+
+
+_LIES = {C: _lies_in_chat, M: _lies_in_messages, Protocol.RESPONSES: _lies_in_responses}
+"""what a server says besides its deltas: in snapshots, in fields that nobody knows, in blocks of unknown types"""
+
+
 def stream(protocol: Protocol, rng: Random) -> bytes:
     """Return a stream of a server that attacks."""
     blocks, habits = attack(protocol, rng), draw_habits(rng)
@@ -163,6 +230,8 @@ def stream(protocol: Protocol, rng: Random) -> bytes:
         events = HABITS[protocol][name](events, rng)
     if protocol is C and rng.random() < 0.3:
         events = _cut_names(events, rng)
+    if rng.random() < 0.3:
+        _LIES[protocol](events, rng)
     if rng.random() < 0.2:
         events = _after_the_end(protocol, events)
     return framed(protocol, events, rng, names=habits.names)
@@ -177,6 +246,7 @@ def whole_body(way: tuple[Protocol, Protocol | None], data: bytes, policies: Seq
     body = collect_stream(data, protocol=source)
     run = PolicyRun(policies, Context(client=target or source))
     if target is None:
+        run.attach(Ledger(), lambda: None, source)
         own = codec(source).decode_response(body)
         judged = judge_response(run, own)
         return dump(body if judged is own else codec(source).encode_response(judged, Reply(source=source)))
@@ -247,7 +317,11 @@ def names(values: list[Any]) -> str:
 
 def plain(text: str) -> str:
     """Return a text as a reader sees it, by other means than Trilogue's."""
-    kept = [one for one in unicodedata.normalize("NFKC", text) if unicodedata.category(one) not in ("Cf", "Cc") or one in "\n\t"]
+    kept = [
+        one
+        for one in unicodedata.normalize("NFKC", text)
+        if unicodedata.category(one) not in ("Cf", "Cc") or one in "\n\t"
+    ]
     return " ".join("".join(kept).split()).casefold()
 
 

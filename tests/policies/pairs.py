@@ -10,7 +10,7 @@ from tests.mapping.streams import Block as Said
 from tests.mapping.streams import Habits, split, write
 from trilogue import ResponseTranslator, StreamTranslator, collect_stream
 from trilogue.lint import Finding, lint_response, lint_stream
-from trilogue.model import Collector, Event, Opaque, OpaqueKind, Protocol, Request, Response, Sequencer
+from trilogue.model import Collector, Event, Ledger, Opaque, OpaqueKind, Protocol, Request, Response, Sequencer
 from trilogue.policies import Context, Pending, Policy, PolicyRun, judge_request, judge_response
 from trilogue.policies.driving import no_answers, settle
 from trilogue.protocols.registry import codec
@@ -121,10 +121,16 @@ def collected(protocol: Protocol, data: bytes) -> Response:
 
 
 def judged(
-    response: Response, policies: Iterable[Policy], request: Request | None = None, answer: Answerer = no_answers
+    response: Response,
+    policies: Iterable[Policy],
+    request: Request | None = None,
+    answer: Answerer = no_answers,
+    client: Protocol | None = None,
 ) -> tuple[Response, PolicyRun]:
     """Return a whole response after the policies."""
     run = PolicyRun(policies, Context(), unsigned=UNSIGNED)
+    if client is not None:
+        run.attach(Ledger(), lambda: UNSIGNED, client)
     if request is not None:
         assert judge_request(run, request, answer) is not None
     return judge_response(run, response, answer), run

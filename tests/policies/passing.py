@@ -9,7 +9,7 @@ from trilogue import collect_stream
 from trilogue.gateway.response.judged_pass_through import JudgedPassThrough
 from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.lint import lint_response, lint_stream
-from trilogue.model import Protocol, Request, Response
+from trilogue.model import Ledger, Protocol, Request, Response
 from trilogue.policies import Context, Policy, PolicyRun, judge_request, judge_response
 from trilogue.policies.driving import no_answers, settle
 from trilogue.protocols.registry import codec
@@ -74,6 +74,7 @@ def passed_whole(
 ) -> tuple[Response, PolicyRun, list[str]]:
     """Return what a client gets that does not stream, the run, and what the linter says."""
     run = PolicyRun(policies, Context(client=protocol), unsigned=UNSIGNED)
+    run.attach(Ledger(), lambda: UNSIGNED, protocol)
     assert judge_request(run, request, answer) is not None
     own = codec(protocol).decode_response(collect_stream(data, protocol=protocol))
     judged = judge_response(run, own, answer)

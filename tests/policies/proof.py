@@ -104,7 +104,7 @@ def faults(trial: Trial, rng: Random) -> list[str]:
         response = collected(trial.source, trial.data)
     except UpstreamError:
         return _faults_of_failure(trial, rng)
-    expected, run = judged(response, POLICIES[trial.policies](), ASK, refusing)
+    expected, run = judged(response, POLICIES[trial.policies](), ASK, refusing, trial.client)
     before, excused = trial.unjudged()
     # Not every stop reason exists in every protocol, for example.
     same = zip(summary(collected(trial.client, before)), summary(response), strict=True)
@@ -114,7 +114,8 @@ def faults(trial: Trial, rng: Random) -> list[str]:
         stream = trial.judged(chunks(trial.data, rng))
         found += _faults_of_result(stream, expected, run, kept)
         found += [f"rule {rule}" for rule in stream.rules() - excused - {TOKENS_OF_TEXT}]
-    if not run.changed and trial.target is None and not stream.losses and stream.out != before:
+    rewritten = isinstance(stream, Passed) and stream.path.rewrites
+    if not (run.changed or rewritten) and trial.target is None and not stream.losses and stream.out != before:
         found.append("bytes changed")
     if THOUGHT in kept:
         found += _faults_of_reasoning(trial, stream)

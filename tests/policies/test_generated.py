@@ -10,7 +10,7 @@ import pytest
 
 from tests.corpus.load import load, streams
 from tests.mapping.streams import draw, draw_habits, write
-from tests.policies.pairs import PAIRS, UNSIGNED, Relayed, chunks, collected, decoded
+from tests.policies.pairs import PAIRS, UNSIGNED, Relayed, chunks, collected, decoded, judged
 from tests.policies.test_shipped_pairs import decisions, summary
 from tests.recordings import NO_CASES
 from trilogue import StreamTranslator
@@ -26,7 +26,6 @@ from trilogue.policies import (
     Scan,
     StopWith,
     call_of,
-    judge_response,
     phrase_scan,
     text_of,
 )
@@ -121,8 +120,7 @@ def test_cuts_do_not_matter(source: Protocol, target: Protocol, policies: list[P
     changed = 0
     for seed in range(SEEDS):
         data = stream(source, seed)
-        run = PolicyRun(policies, unsigned=UNSIGNED)
-        expected = judge_response(run, collected(source, data))
+        expected, run = judged(collected(source, data), policies, client=target)
         before = set(Relayed((source, target), [data], []).rules())
         for cut in range(3):
             relayed = Relayed((source, target), chunks(data, Random(f"{seed} {cut}")), policies)

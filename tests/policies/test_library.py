@@ -12,6 +12,7 @@ import pytest
 from tests.each import each
 from tests.policies.making import Judging, passing
 from tests.policies.pairs import PAIRS, call, chunks, collected, stream_of
+from tests.timing import turns
 from trilogue import (
     InternalError,
     Protocol,
@@ -107,7 +108,7 @@ class SlowlyDenies(Policy):
 
     async def on_block(self, block: Block, context: Context) -> object:
         """Replace calls of one tool."""
-        await asyncio.sleep(0)
+        await turns()
         return Replace((Text(text="Not now."),)) if (found := call_of(block)) and found.name == "bash" else PASS
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.each import each
 from tests.policies.making import Judging, calls, events, request, response, tool
+from tests.timing import turns
 from trilogue.model import (
     Block,
     Collector,
@@ -168,7 +169,7 @@ def test_async_hooks_are_awaited_by_the_driver() -> None:
 
     class Slow(Judging):
         async def on_block(self, block: Block, context: Context) -> object:
-            await asyncio.sleep(0)
+            await turns()
             return StopWith("slowly")
 
     async def drive() -> tuple[Block, ...]:

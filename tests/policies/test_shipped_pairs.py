@@ -6,6 +6,7 @@ depend on where the stream was cut.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -162,6 +163,8 @@ def summary(response: Response) -> tuple[str, str, tuple[str, ...], StopReason]:
     text = "".join([block.text for block in response.blocks if isinstance(block, Text | Refusal)])
     calls = tuple([block.arguments or "{}" for block in response.blocks if isinstance(block, ToolCall)])
     reason = response.stop.reason
+    # Chat has one text, in which words of policies are paragraphs.
+    text = re.sub(r"\n\n(?=The call of|No\.)", "", text)
     # Chat has one reasoning text, in which the parts of a summary are paragraphs.
     return thought.replace("\n\n", ""), text, calls, StopReason.END if reason is StopReason.REFUSAL else reason
 

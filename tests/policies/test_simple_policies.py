@@ -168,7 +168,11 @@ def test_models(settings: dict[str, Any], model: str) -> None:
         ("rewrite", {"rules": [{}]}, "rules[0]: either find or pattern is required"),
         ("rewrite", {"rules": [{"find": "a", "pattern": "b"}]}, "rules[0]: either find or pattern is required"),
         ("rewrite", {"rules": [{"pattern": "("}]}, "rules[0].pattern: not a regular expression"),
-        ("rewrite", {"rules": [{"pattern": r"(a)\1"}]}, "rules[0].pattern: not a regular expression: invalid escape sequence: \\1 (look-around"),
+        (
+            "rewrite",
+            {"rules": [{"pattern": r"(a)\1"}]},
+            "rules[0].pattern: not a regular expression: invalid escape sequence: \\1 (look-around",
+        ),
         ("rewrite", {"rules": [{"pattern": "a", "replace": r"\1"}]}, "rules[0].replace: the pattern has no such group"),
         ("rewrite", {"rules": [{"find": "x" * 201}]}, "rules[0].find: has more than 200 characters"),
         ("rewrite", {"rules": [{"find": "a"}], "where": ["moon"]}, "where[0]: Invalid enum value 'moon'"),

@@ -188,6 +188,102 @@ def test_hosts(text: str, passes: bool) -> None:
     assert (reason(settings, "bash", {"a": [{"b": text}]}) == "") is passes
 
 
+@each(
+    ("text", "passes"),
+    [
+        ("https://docs.python.org", True),
+        ("https://docs.python.org:443/3/?a=b@c#d", True),
+        (" https://docs.python.org/3\n", True),
+        ("Read https://docs.python.org/3, then (https://docs.python.org).", True),
+        ("https://docs.python.org\t@evil.com", False),
+        ("https://docs.python.org\n@evil.com", False),
+        ("https://docs.python.org @evil.com", False),
+        ("https://docs.python.org\u00a0@evil.com", False),
+        ("https://docs.python.org:x@evil.com/", False),
+        ("https://docs.python.org\\@evil.com", False),
+        ("https:\\\\evil.com", False),
+        ("https:/evil.com", False),
+        ("https:evil.com", False),
+        ("https:///evil.com", False),
+        ("ht\ttps://evil.com", False),
+        ("HTTPS://evil.com", False),
+        ("//evil.com/x", False),
+        ("\\\\evil.com\\x", False),
+        ("https://ev\u00adil.com", False),
+        ("https://docs.python.org%2eevil.com", False),
+        ("https://docs.python.org\u3002evil.com", False),
+        ("https://docs.python.org,evil.com", False),
+        ("http://2130706433/", False),
+        ("http://127.1/", False),
+        ("http://0x7f.0.0.1/", False),
+        ("file:///etc/passwd", False),
+        ("view-source:https://evil.com", False),
+        ("https://docs.python.org).evil.com", False),
+        ('https://docs.python.org".evil.com', False),
+    ],
+)
+def test_urls_that_programs_read_in_different_ways(text: str, passes: bool) -> None:
+    """What cannot be decided is refused, wherever it is."""
+    settings = rule(hosts=["docs.python.org"])
+    for arguments in ({"url": text}, {"a": [{"deep": text}]}, {text: 1}):
+        assert (reason(settings, "fetch", arguments) == "") is passes
+    assert reason(rule(hosts=["127.0.0.1"]), "fetch", {"url": "http://127.0.0.1:80/x"}) == ""
+
+
+@each(
+    ("arguments", "passes"),
+    [
+        ({"target_file": "/etc/x"}, False),
+        ({"dest": "/etc/x"}, False),
+        ({"uri": "file:///etc/x"}, False),
+        ({"uri": "FILE:/srv/app/../../etc/x"}, False),
+        ({"uri": "file://host/srv/app/x"}, False),
+        ({"uri": "file:///srv/app/%2e%2e/%2e%2e/etc/x"}, False),
+        ({"uri": "file:///srv/app/a%20b"}, True),
+        ({"paths": ["a.py", ["/etc/x"]]}, False),
+        ({"paths": ["a.py", "b/c.py"], "mode": "w", "count": 3}, True),
+        ({"path": "$HOME/x"}, False),
+        ({"path": "${HOME}/x"}, False),
+        ({"path": "a/$(pwd)"}, False),
+        ({"path": "%USERPROFILE%\\x"}, False),
+        ({"path": " /etc/x"}, False),
+        ({"path": "\n/etc/x"}, False),
+        ({"path": "'/etc/x'"}, False),
+        ({"path": "\u200b/etc/x"}, False),
+        ({"path": "%2fetc%2fx"}, False),
+        ({"path": "..%2f..%2fx"}, False),
+        ({"path": "\uff0fetc/x"}, False),
+        ({"path": ".. /.. /x"}, False),
+        ({"path": "~root/x"}, False),
+        ({"path": "a\0b"}, False),
+        ({"path": "C:x"}, False),
+        ({"path": "\\\\server\\share"}, False),
+        ({"files": {"/etc/x": "text"}}, False),
+        ({"command": "cat a.py | tee /etc/x"}, False),
+        ({"command": "ls /"}, False),
+        ({"command": "cat --file=../../x"}, False),
+        ({"command": "pytest -q tests/policies"}, True),
+        ({"file_path": "a.py", "content": "/* a */\nopen('/etc/x')\n"}, True),
+        ({"path": "a.py", "old_string": "// a", "new_string": "/b"}, True),
+        ({"patch": "*** Begin Patch\n*** Update File: a.py\n-// a\n+/etc\n*** End Patch"}, True),
+        ({"patch": "*** Begin Patch\n*** Update File: /etc/x\n+a\n*** End Patch"}, False),
+        ({"diff": "--- a/x.py\n+++ b/x.py\n@@\n+// b"}, True),
+        ({"diff": "--- a/x.py\n+++ b/../../x.py\n@@\n+b"}, False),
+        ({"url": "https://example.com/a", "question": "Q: why?"}, True),
+    ],
+)
+def test_everything_that_can_be_a_path(arguments: dict[str, Any], passes: bool) -> None:
+    """In fields of any name and at any depth; what cannot be decided is refused."""
+    assert (reason(rule(inside=["/srv/app"]), "write", arguments) == "") is passes
+
+
+def test_folders_with_a_variable() -> None:
+    """A folder may be spelled with `~` or a variable; the path must be spelled in the same way."""
+    settings = rule(inside=["$HOME/app", "~/app"])
+    for path, passes in (("$HOME/app/x", True), ("~/app", True), ("$HOME/app/../x", False), ("~/application", False)):
+        assert (reason(settings, "write", {"path": path}) == "") is passes
+
+
 def test_bare_hosts() -> None:
     """A field that holds a host, or the argument that a rule names."""
     assert reason(rule(hosts=["example.com"]), "fetch", {"host": "evil.test"})

@@ -55,7 +55,8 @@ def test_an_unknown_name_in_its_own_protocol(protocol: Protocol, profile: Profil
         assert fitted is body
         assert not ledger.losses
     else:
-        sent = fitted.get("reasoning_effort") or (fitted.get("output_config") or fitted.get("reasoning"))["effort"]
-        assert sent == "high"
+        place = fitted.get("output_config") or fitted.get("reasoning") or {}
+        assert (fitted.get("reasoning_effort") or place["effort"]) == "high"
+        assert "ultra" not in str(fitted)
         assert {loss.code for loss in ledger.losses} == {"effort.clamped"}
         assert ledger.losses[0].detail == "ultra"

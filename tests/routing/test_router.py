@@ -1,5 +1,8 @@
 """Which provider serves a model name."""
 
+import random
+from contextlib import suppress
+
 import pytest
 
 from trilogue.errors import BadRequest, ClientError
@@ -200,3 +203,38 @@ def test_the_only_model(router: Router, name: str | None) -> None:
 
 def test_several_routes_have_no_only_model(router: Router) -> None:
     assert router.only_model() is None
+
+
+def test_no_name_of_a_target_gets_around_the_rules_of_its_route() -> None:
+    """For random routes and aliases: if a name leads where a route leads, the rules of the route hold for it."""
+    chance = random.Random(6)
+    models = ["a", "b", "a-1", "b-1", "A"]
+    matches = ["a", "b", "a*", "*-1", "^(\\w)-1$", "^([ab]).*$", "x-*", "*"]
+    templates = ["$0", "a", "a-1", "$0-1", "${0}", "b$$"]
+    held = 0
+    for _ in range(300):
+        routes = []
+        for _ in range(chance.randint(1, 4)):
+            match = chance.choice(matches)
+            own = [*templates, "$1", "$1-1"] if "*" in match or "(" in match else templates
+            chain = tuple(
+                RouteTarget(provider=chance.choice(["one", "two"]), model=chance.choice(own))
+                for _ in range(chance.randint(1, 2))
+            )
+            routes.append(Route(match=match, targets=chain, policies=("p",)))
+        aliases = {f"alias-{number}": chance.choice([*models, "one/a", "two/b-1"]) for number in range(2)}
+        providers = [RoutableProvider(name, (Protocol.CHAT,)) for name in ("one", "two")]
+        router = Router(providers, aliases, routes, "one")
+        names = [*models, *aliases, "x-a", "x-b-1", *(f"{one}/{model}" for one in ("one", "two") for model in models)]
+        found = {}
+        for name in names:
+            with suppress(BadRequest):  # a group may have matched nothing
+                found[name] = router.resolve(name)
+        for name, resolution in found.items():
+            ruling = router.ruling(name, None, resolution.targets)
+            assert resolution.route is None or ruling[0] == resolution.route
+            for other in found.values():
+                if other.route is not None and set(other.targets) & set(resolution.targets):
+                    assert other.route in ruling, (name, other, routes)
+                    held += other.route != resolution.route
+    assert held > 1_000

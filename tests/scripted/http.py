@@ -13,6 +13,8 @@ from enum import Enum
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.timing import pause_for
+
 REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 402: "Payment Required", 403: "Forbidden"}
 REASONS |= {404: "Not Found", 429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable"}
 
@@ -155,7 +157,7 @@ async def perform(steps: Iterable[Step], writer: asyncio.StreamWriter) -> bool:
             writer.write(step)
             await writer.drain()
         elif not isinstance(step, Do):
-            await asyncio.sleep(step)
+            await pause_for(step)
         elif step is Do.HANG:
             await asyncio.Event().wait()
         else:

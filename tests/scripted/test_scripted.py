@@ -16,7 +16,7 @@ from tests.scripted.http import Do, json_answer
 from tests.scripted.scenario import ANSWER_TEXT, ANSWERS, FAULTS, THOUGHT
 from tests.scripted.server import KEY, ScriptedUpstream
 from tests.scripted.thread import running
-from tests.timing import check_within
+from tests.timing import check_within, eventually_async
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamTimeout, UpstreamTruncated
 from trilogue.lint import lint_error, lint_response, lint_stream
 from trilogue.model import Protocol
@@ -208,9 +208,8 @@ def test_records_requests_and_departures() -> None:
         await response.chunk()
         await response.aclose()
         request = up.last("/v1/messages")
-        async with asyncio.timeout(1):
-            while request.closed is None:
-                await asyncio.sleep(0.001)
+        await eventually_async(lambda: request.closed is not None)
+        assert request.closed is not None
         assert (request.method, request.query, request.body) == ("POST", "beta=true", payload)
         assert request.header("authorization") == f"Bearer {KEY}"
         assert request.json["model"] == "hang-mid"

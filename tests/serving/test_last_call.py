@@ -8,9 +8,10 @@ import time
 
 import pytest
 
+from tests.gateway.wire import is_refused
 from tests.serving.test_serving import GET, hello, refusal
 from tests.serving.test_slow_readers import LOOPS, Loop
-from tests.timing import check_within, with_tries
+from tests.timing import check_within, eventually_async, with_tries
 from trilogue.serving import Listener, connection
 
 CLIENTS = 100
@@ -41,9 +42,7 @@ def test_a_client_in_the_accept_queue_gets_a_response(loop: Loop, late: bool) ->
                 for client in clients:
                     client.sendall(GET)
             draining = asyncio.create_task(listener.drain(5))
-            await asyncio.sleep(0.1)
-            with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(address)
+            await eventually_async(lambda: is_refused(address))
             if late:
                 for client in clients:
                     client.sendall(GET)
@@ -94,12 +93,13 @@ def test_an_idle_connection_is_used_once_more(monkeypatch: pytest.MonkeyPatch) -
         listener = Listener(hello, refusal)
         with socket.create_server(("127.0.0.1", 0)) as server:
             await listener.open(server)
-            with socket.create_connection(server.getsockname()) as client:
+            address = server.getsockname()
+            with socket.create_connection(address) as client:
                 client.setblocking(False)
                 client.sendall(GET)
                 await asyncio.get_running_loop().sock_recv(client, 65536)
                 draining = asyncio.create_task(listener.drain(5))
-                await asyncio.sleep(0.1)
+                await eventually_async(lambda: is_refused(address))
                 client.sendall(GET)
                 answer = await received(client)
                 await draining

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
+from tests.timing import pause_for, turns
 from trilogue.errors import InternalError
 from trilogue.serving import BodyBroken, BodyTooLarge, ClientGone, Headers, HttpRequest, Listener, Responder, connection
 from trilogue.serving.request import Problem
@@ -19,6 +21,9 @@ GET = b"GET /path%20x?q=1 HTTP/1.1\r\nhost: a\r\n\r\n"
 
 def refusal(problem: Problem, path: str) -> tuple[Headers, bytes]:
     return [], f"{problem[2]} {path}".encode()
+
+
+SILENT_SECONDS = 0.3
 
 
 def talk(answer: Answer, *pieces: bytes) -> bytes:
@@ -34,14 +39,11 @@ def talk(answer: Answer, *pieces: bytes) -> bytes:
             reader, writer = await asyncio.open_connection(*sock.getsockname())
             for piece in pieces:
                 writer.write(piece)
-                await asyncio.sleep(0.01)
+                await turns(10)
             received = b""
-            try:
-                async with asyncio.timeout(0.3):
-                    while data := await reader.read(65536):
-                        received += data
-            except (TimeoutError, ConnectionError):
-                pass
+            with suppress(TimeoutError, ConnectionError):
+                while data := await asyncio.wait_for(reader.read(65536), SILENT_SECONDS):
+                    received += data
             writer.close()
             await listener.drain(1)
         return received
@@ -135,7 +137,7 @@ def test_empty_lines_are_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.05)
 
     async def slowly(request: HttpRequest, responder: Responder) -> None:
-        await asyncio.sleep(0.15)
+        await pause_for(0.15)
         responder.reply(200, [], b"late")
 
     data = talk(slowly, GET, b"\r\n", b"\n")

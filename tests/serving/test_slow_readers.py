@@ -10,6 +10,7 @@ import pytest
 import uvloop
 
 from tests.serving.test_serving import refusal
+from tests.timing import eventually_async, pause_for
 from trilogue.serving import HttpRequest, Listener, Responder, connection
 
 LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
@@ -52,7 +53,7 @@ def test_a_client_that_reads_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatc
         received = b""
         while data := await asyncio.get_running_loop().sock_recv(sock, 20_000):
             received += data
-            await asyncio.sleep(0.03)
+            await pause_for(0.03)
         assert received.endswith(b"\r\n\r\n" + answer)
 
     connected(answer, slowly, loop)
@@ -65,11 +66,8 @@ def test_a_client_that_reads_nothing_is_disconnected(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(connection, "WRITE_SECONDS", 0.1)
 
     async def nothing(_: socket.socket, listener: Listener) -> None:
-        await asyncio.sleep(0.05)
-        assert len(listener._connections) == 1
-        async with asyncio.timeout(3):
-            while listener._connections:
-                await asyncio.sleep(0.02)
+        await eventually_async(lambda: len(listener._connections) == 1)
+        await eventually_async(lambda: not listener._connections)
 
     connected(b"x" * size, nothing, loop)
 
@@ -84,7 +82,7 @@ def test_a_slow_client_that_leaves_wakes_no_request(loop: Loop) -> None:
         responder.start(200, [])
         responder.follow(flows.append)
         responder.send(b"x" * 5_000_000)
-        await asyncio.sleep(10)
+        await asyncio.Event().wait()
 
     async def main() -> None:
         listener = Listener(app, refusal)
@@ -94,11 +92,9 @@ def test_a_slow_client_that_leaves_wakes_no_request(loop: Loop) -> None:
             sock.connect(server.getsockname())
             sock.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
             async with asyncio.timeout(3):
-                while not flows:
-                    await asyncio.sleep(0.01)
+                await eventually_async(lambda: flows)
                 sock.close()
-                while listener._connections:
-                    await asyncio.sleep(0.01)
+                await eventually_async(lambda: not listener._connections)
             await listener.drain(0)
 
     with asyncio.Runner(loop_factory=loop) as runner:

@@ -26,6 +26,7 @@ from tests.serving.raw_websocket import (
     request,
 )
 from tests.serving.test_serving import refusal
+from tests.timing import eventually_async, pause_for, settled, turns
 from trilogue.serving import HttpRequest, Listener, Responder, SocketLimits, WebSocket, connection, websocket
 from trilogue.serving.request import Head
 from trilogue.serving.websocket import handshake_problem, offers_websocket
@@ -73,7 +74,7 @@ class Server:
         if responder.upgrade is None or request.path == "/declined":
             responder.reply(401, [], b"no")
             return
-        await asyncio.sleep(0.01 if request.path == "/slow" else 0)
+        await pause_for(0.01 if request.path == "/slow" else 0)
         socket = responder.upgrade(SocketLimits(MAX_BYTES, self.ping_seconds))
         assert isinstance(socket, WebSocket)
         socket.handler = Echo(socket, self)
@@ -100,9 +101,7 @@ def talk(
                     assert "101 Switching Protocols" in await raw.head()
                 await client(raw, server)
             raw.writer.close()
-            async with asyncio.timeout(10):
-                while server.listener._connections:
-                    await asyncio.sleep(0.01)
+            await eventually_async(lambda: not server.listener._connections)
             await server.listener.drain(1)
 
     with asyncio.Runner(loop_factory=loop) as runner:
@@ -142,7 +141,7 @@ def test_bytes_may_be_split_anywhere() -> None:
         for byte in frame(TEXT, b"hello" * 30):
             raw.writer.write(bytes([byte]))
             await raw.writer.drain()
-            await asyncio.sleep(0)
+            await turns()
         assert (await raw.message()).startswith(b"150:hello")
 
     talk(client, request("/slow") + early)
@@ -261,7 +260,7 @@ def test_no_timer_of_earlier_requests_ends_the_connection(monkeypatch: pytest.Mo
         await raw.reader.readexactly(2)
         raw.writer.write(request())
         assert "101" in await raw.head()
-        await asyncio.sleep(0.3)
+        await pause_for(0.3)
         raw.send(TEXT, b"hello")
         assert await raw.message() == b"5:hello"
 
@@ -308,16 +307,13 @@ def test_slow_readers(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
         cast(asyncio.Transport, raw.writer.transport).pause_reading()
         while not socket.paused:
             socket.put(b"x" * 100_000)
-            await asyncio.sleep(0)
+            await turns()
         assert flows == [True]
         buffered = socket._transport.get_write_buffer_size()
         for _ in range(500):
             raw.send(PING, b"x" * 100)
-        await asyncio.sleep(0.1)
-        assert socket._transport.get_write_buffer_size() <= buffered
-        async with asyncio.timeout(5):
-            while socket in server.listener._connections:
-                await asyncio.sleep(0.02)
+        assert await settled(socket._transport.get_write_buffer_size) <= buffered
+        await eventually_async(lambda: socket not in server.listener._connections)
         await socket.drained()
         raw.writer.transport.abort()
 

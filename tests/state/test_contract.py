@@ -310,4 +310,4 @@ def test_only_the_engines_know_sqlite() -> None:
     """Everything above the interfaces works with any store."""
     source = Path(trilogue.__file__).parent
     found = [str(path.relative_to(source)) for path in source.rglob("*.py") if "import sqlite3" in path.read_text()]
-    assert sorted(found) == ["state/database/sqlite.py", "state/file.py"]
+    assert sorted(found) == ["state/aside.py", "state/database/sqlite.py", "state/file.py"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED, SERVER, pools, provider
+from tests.timing import eventually
 from trilogue.model import Failure, Usage
 from trilogue.pool import AccountLimits, AccountSpec, Pools, ProviderSpec, response_key
 from trilogue.state import FileStore, StateSync, load_into, write_now
@@ -153,11 +154,13 @@ def test_a_recovery_survives_too(tmp_path: Path) -> None:
 def agree(one: StateSync, other: StateSync, expected: dict[str, str], now: float) -> float:
     """Return how long it takes until the other worker knows."""
     began = time.perf_counter()
-    while states(other, now) != expected:
-        assert time.perf_counter() - began < WAIT
+
+    def agreed() -> bool:
         one.sync(now)
         other.sync(now + (time.perf_counter() - began))
-        time.sleep(0.005)
+        return states(other, now) == expected
+
+    eventually(agreed, WAIT)
     return time.perf_counter() - began
 
 
@@ -326,7 +329,7 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     os.umask(0o022)
     keeper = StateSync(book(), FileStore(path), START)
     attempt(keeper, START, RATE_LIMITED, sticky="x")
-    time.sleep(0.1)
+    eventually(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
     assert {name: mode for name, mode in modes.items() if mode & 0o077} == {}
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

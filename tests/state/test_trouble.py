@@ -21,7 +21,7 @@ import pytest
 
 from tests.pool.making import NO_MODEL, RATE_LIMITED
 from tests.state.test_sync import START, attempt, book, states
-from tests.timing import check_within
+from tests.timing import check_within, eventually, pass_time
 from trilogue.state import FileStore, StateError, StateSync, load_into, write_now
 from trilogue.state.records import MODEL_COOLDOWN, RETENTION
 from trilogue.state.writer import PRUNE_RECORDS
@@ -31,10 +31,7 @@ WAIT = 10.0
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait for something that happens in another thread."""
-    began = time.perf_counter()
-    while not condition():
-        assert time.perf_counter() - began < WAIT
-        time.sleep(0.01)
+    eventually(condition, WAIT)
 
 
 GARBAGE = {
@@ -69,7 +66,7 @@ def test_a_file_that_breaks_while_it_is_used(tmp_path: Path) -> None:
             handle.write(bytes(Random(2).randbytes(8_192)))
     for number in range(100):
         assert attempt(keeper, START + 1 + number, None) is not None
-        time.sleep(0.01)
+        pass_time(0.01)  # the writer has its turn, as it has between requests
     until(lambda: not keeper._writer.failing)
     keeper.close(START + 200)
     fresh = book()
@@ -255,10 +252,11 @@ def test_one_flipped_bit(tmp_path: Path) -> None:
 
 
 TRUNCATED = """
-    import os, sys, time
+    import os, sys
     from pathlib import Path
     from tests.pool.making import NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
+    from tests.timing import eventually, pass_time
     from trilogue.state import FileStore, StateSync
 
     path = Path(sys.argv[1])
@@ -267,14 +265,13 @@ TRUNCATED = """
         now = START + number * 2
         assert attempt(keeper, now, RATE_LIMITED if number % 5 == 0 else None, sticky=f"k{number}")
         assert attempt(other, now, None)
-        time.sleep(0.02)
+        pass_time(0.02)
         kept = {"pool.db.lock"} if sys.argv[2] == "all" else {"pool.db.lock", "pool.db"}
         for file in path.parent.glob("pool.db*"):
             if number in (3, 7, 11) and file.name not in kept:
                 os.truncate(file, 0)
     # On a busy machine the writer may be behind, and still find out that a file was truncated.
-    while not keeper._writer._queue.empty() or keeper._writer._pending:
-        time.sleep(0.01)
+    eventually(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
     attempt(keeper, START + 100, RATE_LIMITED)
     keeper.sync(START + 102)
     other.close(START + 103)

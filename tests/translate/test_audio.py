@@ -28,7 +28,7 @@ def whole(target: Protocol, message: Body) -> list[str]:
 def streamed(target: Protocol, *deltas: Body) -> Body:
     """A translated stream, as its client adds it up."""
     shared = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    ends = [(delta, None) for delta in deltas] + [({}, "stop")]
+    ends: list[tuple[Body, str | None]] = [(delta, None) for delta in deltas] + [({}, "stop")]
     chunks = [{**shared, "choices": [{"index": 0, "delta": delta, "finish_reason": end}]} for delta, end in ends]
     translator = StreamTranslator(source=C, target=target)
     out = translator.feed(b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks))
@@ -91,7 +91,11 @@ def test_a_clip_without_words_leaves_nothing(target: Protocol) -> None:
 
 def test_a_chat_client_gets_one_clip_with_its_id() -> None:
     """Fragments between the texts are of one clip."""
-    deltas = [{"content": "He"}, {"audio": {"id": "audio_1", "transcript": "He"}}, {"reasoning_content": "hm"}]
+    deltas: list[Body] = [
+        {"content": "He"},
+        {"audio": {"id": "audio_1", "transcript": "He"}},
+        {"reasoning_content": "hm"},
+    ]
     message = streamed(C, *deltas, {"content": "y"}, {"audio": {"transcript": "y", "data": "AAAA"}})["choices"][0]
     assert message["message"]["content"] == "Hey"
     assert message["message"]["audio"] == {"id": "audio_1", "data": "AAAA", "transcript": "Hey"}

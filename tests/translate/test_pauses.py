@@ -148,11 +148,11 @@ def test_a_part_that_breaks_off_is_a_failure() -> None:
     assert translator.finish is None
 
 
-def test_without_a_caller_that_continues_it_is_complete() -> None:
+def test_without_a_caller_that_continues_it_is_cut_short() -> None:
     translator = StreamTranslator(source=MESSAGES, target=CHAT)
     out = fed(translator, stream_of(PARTS[0]), 1000)
     assert translator.done
-    assert collect_stream(out, protocol=CHAT)["choices"][0]["finish_reason"] == "stop"
+    assert collect_stream(out, protocol=CHAT)["choices"][0]["finish_reason"] == "length"
     assert "stop.pause_turn" in [loss.code for loss in translator.losses]
     translator.resume()
     assert translator.end_paused() == b""

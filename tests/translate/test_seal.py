@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers import aead
 from trilogue import cipher
 from trilogue.errors import CipherUnavailable, SealError, UpstreamProtocolError
 from trilogue.model import SEAL_PREFIX, SEAL_PREFIXES, Opaque, OpaqueKind, Protocol, Provenance
-from trilogue.translate.reasoning.seal import Sealed, Sealer
+from trilogue.translate.reasoning.seal import Audience, Sealed, Sealer
 
 OLD, NEW = b"o" * 32, b"n" * 32
 ORIGIN = Provenance(protocol=Protocol.MESSAGES, provider="anthropic", model="claude-sonnet-5", account="a")
@@ -50,6 +50,35 @@ EARLIER = [
         Sealed(Opaque(kind=OpaqueKind.CITATION, value="é✓", item_id="x"), OPENAI),
     ),
 ]
+
+
+MINE = Audience("a1", frozenset({"a1", "team"}))
+THEIRS = Audience("b2", frozenset({"b2"}))
+
+
+def test_a_value_for_one_audience_is_for_no_other() -> None:
+    sealer = Sealer([OLD])
+    mine, theirs = sealer.bound_to(MINE), sealer.bound_to(THEIRS)
+    sealed = mine.seal(VALUE, ORIGIN, (1, 2))
+    assert mine.open(sealed) == sealer.open(sealed) == Sealed(VALUE, ORIGIN, (1, 2))
+    assert mine.open(sealer.bound_to(Audience("team", frozenset())).seal(VALUE, ORIGIN)).opaque == VALUE
+    assert mine.seal(VALUE, ORIGIN, (1, 2)) == sealed != theirs.seal(VALUE, ORIGIN, (1, 2))
+    with pytest.raises(SealError, match="another client"):
+        theirs.open(sealed)
+    # It is not one of another gateway, which would have to be passed on.
+    assert not theirs.of_another(sealed)
+    assert Sealer([NEW, OLD]).bound_to(MINE).open(sealed).opaque == VALUE
+
+
+def test_without_an_audience_nothing_has_changed() -> None:
+    """The same seal as in the version before, which keeps prompt caches warm, and which any audience can open."""
+    earlier = "trl2.e0Zjrkd6HJOkE1Dt-MrB5YtYmCWGypDg3iYjmyVVm3Fn1UZj4D-82gwrSGd_uRQEOpb_CSk2luL9W1kEcvy1mA"
+    content = Opaque(kind=OpaqueKind.ENCRYPTED, value="v", item_id="rs_1")
+    origin = Provenance(protocol=Protocol.RESPONSES, provider="p", model="m", account="a")
+    sealer = Sealer([bytes(range(32))])
+    assert sealer.seal(content, origin, (1, 2)) == earlier
+    for one in (sealer, sealer.bound_to(MINE), sealer.bound_to(THEIRS)):
+        assert one.open(earlier) == Sealed(content, origin, (1, 2))
 
 
 @pytest.mark.parametrize(("sealed", "content"), EARLIER)

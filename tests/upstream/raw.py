@@ -12,6 +12,7 @@ from typing import Any
 
 import uvloop
 
+from tests.timing import eventually_async
 from trilogue.upstream import HttpTransport, UpstreamRequest, UpstreamTimeouts
 
 Handler = Callable[["Peer"], Awaitable[None]]
@@ -118,6 +119,4 @@ def run(loop: str, test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 async def until(condition: Callable[[], bool], seconds: float = 2) -> None:
     """Wait until a condition holds."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.002)
+    await eventually_async(condition)

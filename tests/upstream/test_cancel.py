@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.timing import check_within
+from tests.timing import check_within, turns
 from tests.upstream.certificates import Authority
 from tests.upstream.raw import CHUNKED, LOOPS, Handler, Peer, chunk, post, run, serving, transport, until
 from trilogue.upstream import HttpTransport, UpstreamRequest, UpstreamResponse
@@ -69,7 +69,7 @@ def test_cancelled_task_closes_the_socket(loop: str, stage: Handler) -> None:
             scheme = "https" if stage is in_handshake else "http"
             task = asyncio.create_task(consume(http, post(port, body=body, scheme=scheme), []))
             await reached.wait()
-            await asyncio.sleep(0.05)
+            await turns(20)
             start = asyncio.get_running_loop().time()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

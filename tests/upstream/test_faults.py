@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.timing import check_within
+from tests.timing import check_within, pause_for
 from tests.upstream.certificates import Authority
-from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Handler, Peer, chunk, post, run, serving, transport
+from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Handler, Peer, chunk, post, run, serving, transport, until
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamProtocolError, UpstreamTimeout, UpstreamTruncated
 from trilogue.upstream import HttpTransport, UpstreamRequest
 
@@ -95,20 +95,19 @@ async def cut_length(peer: Peer) -> None:
 async def reset_mid(peer: Peer) -> None:
     await peer.request()
     await peer.send(CHUNKED + chunk(b"data: 1\n\n"))
-    await asyncio.sleep(0.05)
     peer.reset()
 
 
 async def not_http(peer: Peer) -> None:
     await peer.request()
     await peer.send(b"SSH-2.0-OpenSSH_9.6\r\n")
-    await asyncio.sleep(1)
+    await peer.gone()
 
 
 async def bad_chunk(peer: Peer) -> None:
     await peer.request()
     await peer.send(CHUNKED + chunk(b"data: 1\n\n") + b"zz\r\n")
-    await asyncio.sleep(1)
+    await peer.gone()
 
 
 async def two_lengths(peer: Peer) -> None:
@@ -142,20 +141,20 @@ async def switching(peer: Peer) -> None:
 
 async def silent(peer: Peer) -> None:
     await peer.request()
-    await asyncio.sleep(5)
+    await peer.gone()
 
 
 async def silent_mid(peer: Peer) -> None:
     await peer.request()
     await peer.send(CLOSE + b"data: 1\n\n")
-    await asyncio.sleep(5)
+    await peer.gone()
 
 
 async def drip_head(peer: Peer) -> None:
     await peer.request()
     for byte in b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1000:
         await peer.send(bytes([byte]))
-        await asyncio.sleep(0.02)
+        await pause_for(0.02)
 
 
 BEFORE = "before it responded$"
@@ -210,8 +209,8 @@ def test_silence_while_pouring(loop: str) -> None:
         await peer.send(CHUNKED)
         for _ in range(6):
             await peer.send(chunk(b"data: 1\n\n"))
-            await asyncio.sleep(0.1)
-        await asyncio.sleep(5)
+            await pause_for(0.1)
+        await peer.gone()
 
     async def test() -> None:
         last: list[float] = []
@@ -238,7 +237,7 @@ def test_silence_from_the_start_of_pouring(loop: str) -> None:
     async def handler(peer: Peer) -> None:
         await peer.request()
         await peer.send(CHUNKED)
-        await asyncio.sleep(5)
+        await peer.gone()
 
     async def test() -> None:
         now = asyncio.get_running_loop().time
@@ -259,7 +258,7 @@ def test_an_upstream_that_is_held_back_is_not_silent(loop: str) -> None:
     async def handler(peer: Peer) -> None:
         await peer.request()
         await peer.send(CHUNKED)
-        await asyncio.sleep(0.05)
+        await pause_for(0.05)
         await peer.send(chunk(b"data: 1\n\n") + b"0\r\n\r\n")
 
     async def test() -> None:
@@ -416,7 +415,7 @@ def test_connection_closed_while_idle_is_noticed(loop: str) -> None:
         async with serving(handler) as port, transport() as http:
             for _ in range(3):
                 await (await http.send(post(port))).read(2)
-                await asyncio.sleep(0.05)
+                await until(lambda: http.connections() == (0, 0))
             assert seen == [1, 2, 3]
 
     run(loop, test)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohappyeyeballs import AddrInfoType
 
+from tests.timing import turns
 from tests.upstream.raw import LOOPS, run
 from trilogue.upstream.dial import resolve
 
@@ -52,7 +53,7 @@ def test_dead_names_delay_no_other_lookup(loop: str, monkeypatch: pytest.MonkeyP
         with resolving(monkeypatch) as resolver:
             names = [f"dead-{number}.example" for number in range(50)] * 3
             waiting = [asyncio.create_task(resolve(name, 80)) for name in names]
-            await asyncio.sleep(0)
+            await turns()
             assert await asyncio.wait_for(resolve("good.example", 80), 5) == FOUND
             resolver.go.set()
             outcomes = await asyncio.gather(*waiting, return_exceptions=True)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.timing import check_within
+from tests.timing import check_within, pause_for, settled, turns
 from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Peer, chunk, post, run, serving, transport, until
 from trilogue.errors import InternalError, UpstreamConnect, UpstreamProtocolError
 from trilogue.upstream import UpstreamRequest
@@ -141,7 +141,7 @@ def test_events_arrive_one_by_one(loop: str) -> None:
         await peer.send(CHUNKED)
         for number in range(50):
             await peer.send(chunk(b"data: %d %f\n\n" % (number, asyncio.get_running_loop().time())))
-            await asyncio.sleep(0.02)
+            await pause_for(0.02)
         await peer.send(b"0\r\n\r\n")
 
     async def test() -> None:
@@ -213,13 +213,11 @@ def test_slow_reader_stops_the_upstream(loop: str) -> None:
         async with serving(handler) as port, transport() as http:
             response = await http.send(post(port))
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            await asyncio.sleep(0.5)
-            held = written
+            held = await settled(lambda: written)
             assert held < 16 * 1024 * 1024  # the kernel's socket buffers
             for _ in range(20):
                 assert len(await response.chunk()) <= HIGH_WATER + 256 * 1024
-            await asyncio.sleep(0.3)
-            assert written - held < 16 * 1024 * 1024
+            assert await settled(lambda: written) - held < 16 * 1024 * 1024
             assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 * 1024  # KiB
             await response.aclose()
 
@@ -334,13 +332,14 @@ def test_the_callback_that_takes_the_bytes_may_fail(loop: str) -> None:
 def test_a_released_response_leaves_its_connection(loop: str) -> None:
     """The rest of a released response is read and dropped, and the connection is used again."""
     connections: list[int] = []
+    released = asyncio.Event()
 
     async def handler(peer: Peer) -> None:
         connections.append(1)
         for _ in range(2):
             await peer.request()
             await peer.send(CHUNKED + chunk(b"data: 1\n\n"))
-            await asyncio.sleep(0.02)
+            await released.wait()
             await peer.send(chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
 
     async def test() -> None:
@@ -350,7 +349,9 @@ def test_a_released_response_leaves_its_connection(loop: str) -> None:
                 await response.pour(lambda data: True)
                 response.release(1.0)
                 await response.aclose()
-                await asyncio.sleep(0.1)
+                released.set()
+                await until(lambda: http.connections()[0] == 0)
+                released.clear()
             assert len(connections) == 1
 
     run(loop, test)
@@ -394,7 +395,7 @@ def test_the_rest_of_a_released_response_may_be_late_only_for_so_long(loop: str)
             start = asyncio.get_running_loop().time()
             response.release(0.2)
             await response.aclose()
-            await asyncio.sleep(0.15)
+            await pause_for(0.15)
             assert not gone
             await until(lambda: bool(gone))
             assert gone[0] - start > 0.19
@@ -412,7 +413,7 @@ def test_a_connection_that_is_lost_at_once(loop: str, monkeypatch: pytest.Monkey
     async def lose(*how: object) -> Connection:
         connection = await dial(*how)  # type: ignore[arg-type]
         connection.abort()
-        await asyncio.sleep(0.01)
+        await turns(3)
         return connection
 
     monkeypatch.setattr("trilogue.upstream.transport.dial", lose)

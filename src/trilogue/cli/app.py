@@ -137,9 +137,10 @@ def _show(error: click.ClickException) -> None:
     if isinstance(error, NoArgsIsHelpError):
         error.show()
         return
+    hint = ""
     # For what was mistyped, the help lists what there is. Errors that are raised by commands say it themselves.
-    mistyped = isinstance(error, click.UsageError) and type(error) is not click.UsageError and error.ctx is not None
-    hint = f" (see {error.ctx.command_path} --help)" if mistyped else ""
+    if isinstance(error, click.UsageError) and type(error) is not click.UsageError and error.ctx is not None:
+        hint = f" (see {error.ctx.command_path} --help)"
     click.echo(f"trilogue: {error.format_message().rstrip('.')}{hint}", err=True)
 
 

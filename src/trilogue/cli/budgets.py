@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import click
 
 from trilogue.cli.state_files import pool_file
 from trilogue.config import Config, ConfigError, load, state_file
@@ -43,6 +45,9 @@ def _managed(file: Path | None, config: Config) -> Sequence[ManagedKey]:
     where = place_of_keys(config, state_file(os.environ, FILE_NAME, file))
     if not is_postgresql(where) and not Path(where).exists():
         return []
-    with suppress(StoreError), closing(KeyStore(database_of(where))) as store:
-        return store.all()
-    return []
+    try:
+        with closing(KeyStore(database_of(where))) as store:
+            return store.all()
+    except StoreError as error:
+        click.echo(f"warning: budgets of client keys made at run time cannot be shown: {error}", err=True)
+        return []

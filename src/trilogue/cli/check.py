@@ -30,11 +30,14 @@ from trilogue.config import (
 )
 from trilogue.config.schema import json_schema
 from trilogue.config.tracing import ENDPOINT_VARIABLES, TRACES_PATH
+from trilogue.errors import ClientError
 from trilogue.gateway.setup.at_start import default_store, unwritable
 from trilogue.gateway.setup.budgets import how_to_price, unpriced_targets
 from trilogue.gateway.setup.reachable import server_faults
 from trilogue.gateway.setup.response_store import place_of
+from trilogue.limits import NO_BUDGET, NO_LIMITS
 from trilogue.prices.book import HOUR_SECONDS
+from trilogue.routing import Route
 from trilogue.state.responses import database_of
 
 PROBLEMS = 2
@@ -112,11 +115,37 @@ def summary(config: Config, file: Path | None) -> Iterator[str]:
     yield from _section("aliases", [f"{alias} -> {model}" for alias, model in config.aliases.items()])
     routes = [
         f"{number}. {route.match} -> {', '.join(f'{target.provider}/{target.model}' for target in route.chain())}"
+        f"{_rules_of(route)}"
         for number, route in enumerate(config.routes, 1)
     ]
     yield from _section("routes", routes)
+    yield from _section("rules of routes hold for other names of their targets", list(_ruled_names(config)))
     yield from _section("policies", [f"{name}: {one['use']}" for name, one in config.policies.items()])
     yield f"other models: {config.default_provider or 'by the prefix of their vendor, else an error'}"
+
+
+def _rules_of(route: Route) -> str:
+    """Return what a route sets besides its targets."""
+    limits = "limits" if route.limits != NO_LIMITS else ""
+    budget = "a budget" if route.budget != NO_BUDGET else ""
+    policies = f"policies {', '.join(route.policies)}" if route.policies else ""
+    found = ", ".join(filter(None, (policies, limits, budget)))
+    return f" (with {found})" if found else ""
+
+
+def _ruled_names(config: Config) -> Iterator[str]:
+    """Yield the known names that rules of a route hold for although they do not go by it."""
+    router = config.router()
+    ruled = [route for route in config.routes if route.has_rules]
+    fixed = [f"{one.provider}/{one.model}" for route in ruled for one in route.chain() if "$" not in one.model]
+    for name in dict.fromkeys([*router.names, *fixed]):
+        try:
+            found = router.resolve(name)
+        except ClientError:
+            continue
+        others = [number for number in router.ruling(name, None, found.targets) if number != found.route]
+        if others:
+            yield f"{name}: {', '.join(f'route {number + 1} ({config.routes[number].match})' for number in others)}"
 
 
 def _store_line(settings: StateSettings, file: Path | None) -> str:
@@ -147,7 +176,7 @@ def state_warnings(settings: StateSettings) -> Iterator[str]:
     """Yield why the state folder cannot be written, if it cannot."""
     folder = state_directory(os.environ)
     if reason := unwritable(folder):
-        stored = ", also responses" if settings.kept and settings.store is None else ""
+        stored = ", responses included" if settings.kept and settings.store is None else ""
         yield f"the state folder {folder} cannot be written ({reason}): nothing is kept there{stored}"
 
 

@@ -65,6 +65,8 @@ def _sections(request: Row) -> Iterator[tuple[str, list[str]]]:
     if request["targets"]:
         rule = f" ({request['route']})" if request["route"] else ""
         yield "route", [f"{', then '.join(request['targets'])}{rule}"]
+    if request.get("ruled_by"):
+        yield "rules of", [", ".join(f"route {match}" for match in request["ruled_by"])]
     yield "accounts", list(_accounts(request["considered"], request["began_at"] + request["total_ms"] / 1000))
     for number, attempt in enumerate(request["attempts"], 1):
         yield f"attempt {number}", list(_attempt(attempt))

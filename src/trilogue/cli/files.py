@@ -39,7 +39,7 @@ Member = TypeVar("Member", bound=StrEnum)
 class ValueChoice(click.Choice[Member]):
     """An option whose value is one of an enum, by the values that documentation and output show."""
 
-    def normalize_choice(self, choice: Member | str, ctx: click.Context | None) -> str:
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
         """Return what is compared with the command line. Click would take the names of the members."""
         return str(choice)
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from trilogue.cli.configured import read_configuration
 from trilogue.config import Config, ConfigError, find, load, state_file, with_dotenv
-from trilogue.gateway.setup.managed_keys import FILE_NAME, place_of_keys
+from trilogue.gateway.setup.managed_keys import FILE_NAME, key_store
 from trilogue.model import Json
-from trilogue.state.database import database_of
 from trilogue.state.keys import COMMAND_LINE, Actor, AuditEntry, KeyStore
 
 
@@ -37,7 +36,7 @@ def open_any_key_store() -> Iterator[KeyStore]:
 
 
 def _opened(config: Config, file: Path | None) -> closing[KeyStore]:
-    return closing(KeyStore(database_of(place_of_keys(config, state_file(os.environ, FILE_NAME, file)))))
+    return closing(key_store(config, state_file(os.environ, FILE_NAME, file)))
 
 
 def command_user() -> Actor:

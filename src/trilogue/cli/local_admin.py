@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from pathlib import Path
@@ -17,10 +18,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.config import AdminSettings, Config, Secret, is_loopback, state_directory, state_file
+from trilogue.state.aside import set_aside
 
 KEY_FILE = "admin.key"
 ADDRESS_FILE = "admin.address"
 KEY_BYTES = 32
+_KEY = re.compile(r"[!-~]{16,}")
+"""what can be an admin key: people may have put one of their own into the file"""
 _PRIVATE = 0o600
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -59,7 +63,8 @@ def generated_key() -> Secret:
     if key is not None:
         return key
     path = key_file()
-    path.unlink(missing_ok=True)  # others could have read it
+    if path.exists() and not set_aside(path, lambda: path.is_dir() or _is_damaged(path)):
+        path.unlink(missing_ok=True)  # others could have read it
     draft = _written_draft(path, f"{secrets.token_urlsafe(KEY_BYTES)}\n".encode())
     try:
         # Workers that make a key at the same time must agree: the first one counts.
@@ -77,14 +82,20 @@ def generated_key() -> Secret:
 
 
 def read_key() -> Secret | None:
-    """Return the generated key; None if there is none, or if others could have read it."""
+    """Return the generated key; None if there is none, if it is damaged, or if others could have read it."""
     try:
         with key_file().open("rb") as file:
             if os.fstat(file.fileno()).st_mode & _OTHERS:
                 return None
-            return Secret(file.read(4096).decode("ascii", "replace").strip()) or None
-    except FileNotFoundError:
+            text = file.read(4096).decode("ascii", "replace").strip()
+            return Secret(text) if _KEY.fullmatch(text) else None
+    except (FileNotFoundError, IsADirectoryError):
         return None
+
+
+def _is_damaged(path: Path) -> bool:
+    """Return whether a key file has no key in it. A part of one would be easier to guess."""
+    return _KEY.fullmatch(path.read_bytes()[:4096].decode("ascii", "replace").strip()) is None
 
 
 def address_file(config_file: Path | None) -> Path:
@@ -105,7 +116,7 @@ def read_address(config_file: Path | None) -> str | None:
         os.kill(address.pid, 0)  # sends nothing; a gateway that was killed has left its address
     except PermissionError:  # it runs as another user
         return address.url
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return None
     return address.url
 
@@ -116,7 +127,7 @@ def remove_address(config_file: Path | None) -> None:
     try:
         if msgspec.json.decode(path.read_bytes(), type=AdminAddress).pid == os.getpid():
             path.unlink()
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         pass  # it is gone already, or was never written
 
 

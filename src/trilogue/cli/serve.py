@@ -211,7 +211,9 @@ class ServeOptions:
             reason = self._admin_fault
             log.warning("the admin interface is off: its key cannot be stored", file=str(key_file()), reason=reason)
         # Without a configured key nobody relies on the port, and another gateway may have it.
-        listener = listen_for_admins(self.config.admin, any_port=self._key_generated)
+        server = self.config.server
+        for_clients = (server.host, server.port)
+        listener = listen_for_admins(self.config.admin, for_clients, any_port=self._key_generated)
         if listener is not None:
             address = self._admin_url = f"http://{reachable(self.config.admin.host)}:{listener.getsockname()[1]}"
             try:

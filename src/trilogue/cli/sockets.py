@@ -48,13 +48,15 @@ def listen(host: str, port: int, other_port: str = "another port with --port") -
     return listener
 
 
-def listen_for_admins(admin: AdminSettings, *, any_port: bool) -> socket.socket | None:
+def listen_for_admins(admin: AdminSettings, for_clients: tuple[str, int], *, any_port: bool) -> socket.socket | None:
     """Return the socket of the admin interface, or None if it is off. Workers share it: each can serve a request.
 
-    `any_port`: if the port is in use, take any other. Raises NotStarted.
+    `for_clients`: the address for clients. `any_port`: if the port is in use, take any other. Raises NotStarted.
     """
     if not admin.admits_somebody:
         return None
+    if admin.port and (admin.host, admin.port) == for_clients and not any_port:
+        raise NotStarted(f"--port: {admin.port} is already the port of the admin interface (admin.port)")
     try:
         listener = listen(admin.host, admin.port, "another port for the admin interface with admin.port")
     except NotStarted:

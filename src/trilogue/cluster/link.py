@@ -72,6 +72,7 @@ class Link:
         self._measured_at = 0.0
         self._failures = 0
         """connections in a row that did not work"""
+        self._failed_away = False
 
     def start(self) -> None:
         """Start the thread."""
@@ -169,6 +170,11 @@ class Link:
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures, 10))
         until = time.monotonic() + _random.uniform(0.2, 1.0) * longest
         while not self._stopping.is_set() and time.monotonic() < until:
-            for part in self._parts:
-                part.away()
+            try:
+                for part in self._parts:
+                    part.away()
+            except Exception as error:  # the boundary of the thread: it must connect again
+                if not self._failed_away:
+                    self._failed_away = True
+                    log.error("bug", error=type(error).__name__, exc_info=True)
             self._stopping.wait(min(AWAY_SECONDS, max(0.0, until - time.monotonic())))

@@ -109,7 +109,7 @@ class ClusterMember:
             if written == self._status_seen:
                 return
             self._status_seen = written
-            with suppress(msgspec.DecodeError):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
                 self._status = msgspec.json.decode(file.read_bytes(), type=LinkStatus)
                 self.clock.offset = self._status.offset
 

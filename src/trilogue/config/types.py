@@ -61,7 +61,8 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """who may use files, batches and other objects, and reasoning that the gateway has sealed: the client key that made
     them, all keys with its `owner`, or all keys"""
     open_objects: tuple[str, ...] = ()
-    """ids of files, vector stores and the like that every client key may use, whoever made them"""
+    """ids of files, vector stores and the like that every client key may look at and name in requests, whoever made
+    them"""
     unjudged_endpoints: tuple[str, ...] = ()
     """other endpoints that may be used although policies apply that cannot judge them, by path such as `/files`"""
     keepalive_seconds: Annotated[float, Meta(gt=0, le=15)] = 10.0

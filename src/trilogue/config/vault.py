@@ -78,7 +78,7 @@ class Vault:
             return {}
         except OSError as error:
             raise VaultError(f"cannot read {self._file}: {error.strerror}") from None
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             raise VaultError(f"{self._file} is damaged") from None
 
     def _write(self, held: dict[str, str]) -> None:

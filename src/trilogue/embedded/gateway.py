@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -14,9 +13,10 @@ from msgspec.structs import replace
 from trilogue import __version__, cipher
 from trilogue.config import Config, Secret, state_directory, state_file
 from trilogue.embedded.observers import WorkerObservers
-from trilogue.embedded.usage_ledger import counting
+from trilogue.embedded.usage_ledger import counting, fault_of_usage
 from trilogue.gateway.capture.worker_capture import FOLDER_NAME, WorkerCapture
 from trilogue.gateway.endpoints.app import Gateway
+from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.process.key_watch import KeyWatch
@@ -52,6 +52,9 @@ class EmbeddedGateway:
         config = _with_usable_store(config, sealer, file)
         # Limits are those of this process: nobody knows how many others the program has.
         config = replace(config, server=replace(config.server, workers=1))
+        fault = fault_of_usage(config, file)
+        if fault is not None:
+            log.warning("usage cannot be stored", reason=str(fault))
         kept = state_file(os.environ, FILE_NAME, file)
         self._observers = WorkerObservers(config, None, metrics=False, usage=counting(config, file))
         self._observers.configure(config)
@@ -82,24 +85,26 @@ class EmbeddedGateway:
         await self._wait_for_requests(ERROR_SECONDS)
         if self._ticking is not None:
             self._ticking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._ticking
-        await self.app.services.aclose()
-        await self._state.aclose()
-        await self._capture.aclose()
-        self._observers.close()
-        journal.finish()
+            await asyncio.wait([self._ticking])
+        await close_all(
+            ("connections", self.app.services.aclose),
+            ("state", self._state.aclose),
+            ("captures", self._capture.aclose),
+            ("usage", self._observers.close),
+            ("log", journal.finish),
+        )
 
     def _forget(self) -> None:
         self.forget()
 
     async def _tick(self) -> None:
+        guard = Guard()
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._state.tick()
             self._key_watch.tick()
-            self._capture.tick()
-            journal.catch_up()
+            guard.run("captures", self._capture.tick)
+            guard.run("log", journal.catch_up)
 
     async def _wait_for_requests(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()

@@ -8,7 +8,7 @@ from pathlib import Path
 from trilogue.config import Config, state_file
 from trilogue.gateway.usage.observer import UsageObserver
 from trilogue.gateway.usage.place import FILE_NAME, NOWHERE, live_folder, place_of_usage
-from trilogue.state.database import SqliteDatabase, database_of
+from trilogue.state.database import SqliteDatabase, check_database, database_of
 from trilogue.state.ledger import LedgerTables, UsageLedger
 from trilogue.state.responses import StoreAway
 from trilogue.state.store import StoreError
@@ -20,15 +20,25 @@ def default_file(config_file: Path | None) -> Path:
 
 
 def fault_of_usage(config: Config, config_file: Path | None) -> StoreError | None:
-    """Return why the place that a configuration names for usage cannot be used; None if it can be, or may come back."""
-    if config.usage.store is None or config.usage.store.reveal() == NOWHERE:
+    """Return why the place that a configuration names for usage cannot be used; None if it can be, or may come back.
+
+    The default file is set aside if it is damaged.
+    """
+    file = default_file(config_file)
+    place = place_of_usage(config, file)
+    is_default = place == str(file)
+    if place == NOWHERE or (is_default and not file.exists()) or (config.usage.store is None and not is_default):
         return None
-    database = database_of(place_of_usage(config, default_file(config_file)))
+    database = database_of(place)
     tables = LedgerTables(database)
     try:
-        tables.check()
+        if is_default:
+            check_database(database, tables.check)
+        else:
+            tables.check()
     except StoreError as error:
-        return None if isinstance(error, StoreAway) and not isinstance(database, SqliteDatabase) else error
+        may_come_back = isinstance(error, StoreAway) and not isinstance(database, SqliteDatabase)
+        return None if may_come_back or is_default else error
     finally:
         # Connections must not be shared with the workers, which are forked from this process.
         tables.close()

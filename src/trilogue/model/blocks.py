@@ -198,6 +198,8 @@ class Reasoning(Block, frozen=True, kw_only=True):
     opaque: Opaque | None = None
     id: str | None = None
     status: str | None = None
+    detailed: bool = False
+    """Chat: whether `reasoning_details` have the text as well, in addition to the field that is for text only"""
 
 
 class CallKind(StrEnum):
@@ -302,9 +304,12 @@ class Native(Block, frozen=True, kw_only=True):
     `awaits_client`: the turn ended so that the client can act on it (a shell call, an approval request).
 
     `for_client`: converted from a call of another protocol into the client's own form.
+
+    `harmless`: the protocol knows the type, and nobody acts on it. A type that is unknown may be a call.
     """
 
     type: str
     data: dict[str, Json]
     awaits_client: bool = False
     for_client: bool = False
+    harmless: bool = False

@@ -208,8 +208,8 @@ LOSSES: dict[str, LossRule] = {
         DEGRADED,
         "the provider paused a long turn",
         (
-            "the gateway continues it; one that it has continued `server.max_continuations` times is reported as cut "
-            "short. The library reports it as complete"
+            "the gateway continues a turn with tools that the provider runs. One that is not continued, or was so "
+            "`server.max_continuations` times, is reported as cut short"
         ),
     ),
     "citation.source_span": LossRule(

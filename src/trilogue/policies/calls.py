@@ -29,6 +29,18 @@ def is_client_call(block: Block) -> bool:
     return type(block) is ToolCall or (type(block) is Native and block.awaits_client)
 
 
+def may_be_call(block: Block) -> bool:
+    """Return whether a client may run what this block asks for: it does, or its type is unknown."""
+    return type(block) is ToolCall or (type(block) is Native and not block.harmless)
+
+
+def names_of(block: Block) -> tuple[str, ...]:
+    """Return the names by which a call may be denied: that of its tool, and the type of a block that has one."""
+    call = call_of(block)
+    names = [] if call is None else [call.name]
+    return tuple(dict.fromkeys([*names, block.type] if type(block) is Native else names))
+
+
 def call_of(block: Block) -> Call | None:
     """Return a block as a call, or None if it is not one."""
     if type(block) is ToolCall:
@@ -37,9 +49,21 @@ def call_of(block: Block) -> Call | None:
     if type(block) is HostedCall:
         parsed = parse_object(block.input)
         return Call(block.name or block.tool.value, block.input if parsed is None else parsed, block.input)
-    if type(block) is Native and block.awaits_client:
-        return Call(block.type, block.data, dump_text(block.data))
+    if type(block) is Native and not block.harmless:
+        return _native_call(block)
     return None
+
+
+def _native_call(block: Native) -> Call:
+    """Return a call that only one protocol has. Its arguments are the whole block, unless it names a tool."""
+    data = block.data
+    name, given = data.get("name"), next((data[key] for key in ("arguments", "input") if key in data), None)
+    if not isinstance(name, str) or not name:
+        return Call(block.type, data, dump_text(data))
+    parsed = parse_object(given) if isinstance(given, str) else given
+    if isinstance(parsed, dict):
+        return Call(name, parsed, dump_text(parsed))
+    return Call(name, data if given is None else str(given), dump_text(data))
 
 
 def strings_in(value: Json) -> Iterator[tuple[str | None, str]]:

@@ -79,10 +79,11 @@ class PolicyScan:
 
     def _border(self) -> str:
         """End a block. What may be the beginning of a match is held until later blocks have decided."""
+        before = self._filter.before
         tail = self._filter.feed("", final=True)
         if self._join is None and not tail and not self._filter.stopped:
             return BORDER
-        self._join = self._join or JoinFilter(self.scan, self._judge)
+        self._join = self._join or JoinFilter(self.scan, self._judge, before)
         if self._filter.stopped:
             return self._settled(self._join.feed(tail, final=True))
         return self._settled(self._join.feed(tail + BORDER))

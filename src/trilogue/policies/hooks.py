@@ -6,15 +6,15 @@ The functions here are generators: they yield `Pending` where a policy waits for
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.model import Block, Ledger, Opaque, Reasoning, Refusal, Request, Text, Usage
-from trilogue.policies.calls import is_client_call
+from trilogue.model import Audio, Block, Ledger, Native, Opaque, Reasoning, Refusal, Request, Text, Usage
+from trilogue.policies.calls import is_client_call, may_be_call, strings_in
 from trilogue.policies.checks import Trouble, check, guarded
 from trilogue.policies.flow import PolicyScan, ScanChain, close_coroutine
 from trilogue.policies.policy import Context, Interest, Outcome, Policy
@@ -62,7 +62,10 @@ def interest_of(policy: Policy, block: Block) -> Interest:
         return policy.text
     if isinstance(block, Reasoning):
         return policy.reasoning
-    wanted = policy.calls if is_client_call(block) else policy.others
+    if is_client_call(block):
+        return "whole" if policy.calls else None
+    # A block of an unknown type may be a call.
+    wanted = policy.others or (policy.calls and may_be_call(block))
     return "whole" if wanted else None
 
 
@@ -109,10 +112,19 @@ class Hooks:
         """the usage of every answer that cost something"""
         self.make_unsigned: Callable[[], Opaque | None] = _nothing
         """returns what takes the place of the signature of reasoning that was changed"""
+        self.refusals = True
+        """whether the client can tell refusals from text"""
+        self._probed: list[tuple[Policy, Scan]] | None = None
         self.call_ids: set[str] = set()
         """the ids of the calls that have gone on"""
         # Only hooks that see complete blocks can look at the blocks before them.
         self.collects = any([_sees_whole_blocks(policy) for policy in policies])
+
+    def channel(self, block: Block) -> type[Block] | None:
+        """Return the kind of text that a client shows a block with; None if it has no text of its own."""
+        if isinstance(block, Refusal):
+            return Refusal if self.refusals else Text
+        return Text if isinstance(block, Text) else Reasoning if isinstance(block, Reasoning) else None
 
     def judge_request(self, request: Request) -> Steps[Request | StopWith]:
         """Return the request as it may go out, or the words to respond with instead."""
@@ -140,6 +152,13 @@ class Hooks:
 
     def one_policy(self, policy: Policy, block: Block, number: int) -> Steps[Judged]:
         """Return what goes on in place of a complete block after one policy."""
+        if isinstance(block, Audio) and block.transcript and policy.text is not None:
+            judged = yield from self._spoken(policy, block, block.transcript, number)
+            return judged
+        if isinstance(block, Native) and not block.harmless and policy.text == "flow":
+            judged = self._unknown(policy, block)
+            if judged.blocks != (block,):
+                return judged
         interest = interest_of(policy, block)
         if interest is None:
             return Judged((block,))
@@ -148,6 +167,22 @@ class Hooks:
         call = partial(policy.on_block, block, self.context)
         verdict = yield from self._verdict(policy, Site("block", number, type(block).__name__), call, block)
         return self._applied(verdict, block)
+
+    def _spoken(self, policy: Policy, block: Audio, transcript: str, number: int) -> Steps[Judged]:
+        """Judge what an audio clip says. If that is changed, its words go on as text: the clip would still say them."""
+        said = Text(text=transcript, path=block.path)
+        judged = yield from self.one_policy(policy, said, number)
+        return Judged((block,)) if judged.blocks == (said,) else judged
+
+    def _unknown(self, policy: Policy, block: Native) -> Judged:
+        """Drop a block of an unknown type in which a policy finds what it looks for."""
+        for probed, scan in self._probes():
+            if probed is policy:
+                for _, text in strings_in(block.data):
+                    found = self._acts(policy, scan, text)
+                    if found:
+                        return Judged((), found if isinstance(found, StopWith) else None)
+        return Judged((block,))
 
     def _applied(self, verdict: PolicyVerdict, block: Block) -> Judged:
         if isinstance(verdict, StopWith):
@@ -182,6 +217,35 @@ class Hooks:
         if len(new.citations) < len(old.citations) or (old.logprobs and not new.logprobs):
             self.ledger.add("policy.annotations", old.path)
         return new
+
+    def hides(self, texts: Iterable[str]) -> StopWith | bool:
+        """Return whether a policy that looks for patterns would change one of these texts, or stop at it."""
+        for policy, scan in self._probes():
+            for text in texts:
+                found = self._acts(policy, scan, text)
+                if found:
+                    return found
+        return False
+
+    def _probes(self) -> list[tuple[Policy, Scan]]:
+        if self._probed is None:
+            flowing = [policy for policy in self.policies if policy.text == "flow"]
+            scans = [(policy, guarded(partial(policy.scan, Text(text=""), self.context))) for policy in flowing]
+            self._probed = [(policy, scan) for policy, scan in scans if isinstance(scan, Scan)]
+        return self._probed
+
+    def _acts(self, policy: Policy, scan: Scan, text: str) -> StopWith | bool:
+        acted: list[StopWith | bool] = []
+
+        def act(match: re.Match[str]) -> None:
+            verdict = guarded(partial(policy.on_match, match, self.context))
+            if isinstance(verdict, StopWith):
+                acted.append(verdict)
+            elif not isinstance(verdict, Pass) and verdict != match.group():
+                acted.append(True)
+
+        scan.replaced(text, act)
+        return acted[0] if acted else False
 
     def scans(self, block: Block, number: int, policies: Sequence[Policy]) -> list[PolicyScan]:
         """Return the scans of these policies over a block. A policy whose `scan` fails ends as `on_error` says."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import InternalError
 from trilogue.model import (
+    Audio,
     Block,
     BlockStart,
     BlockStop,
@@ -22,6 +23,7 @@ from trilogue.model import (
     Event,
     Failed,
     Finish,
+    Json,
     LogprobsDelta,
     Native,
     Reasoning,
@@ -34,7 +36,7 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.policies.calls import is_client_call
+from trilogue.policies.calls import is_client_call, strings_in
 from trilogue.policies.filtering import Channel, Filtering
 from trilogue.policies.held import HeldBlock, Piece
 from trilogue.policies.hooks import Hooks, Steps, interest_of
@@ -81,8 +83,7 @@ class Machine:
         self._order = BlockOrder()
         self._place = Place(live=True)
         """that of the block which is passing or held"""
-        self._channels = {Text: Channel(), Reasoning: Channel()}
-        """by the kind of their blocks; refusals are shown together with text"""
+        self._channels: dict[type[Block] | None, Channel] = {kind: Channel() for kind in (Text, Refusal, Reasoning)}
         self._pipeline = Pipeline(hooks)
         self._parcels: list[Parcel] = []
         """complete blocks that some policy has not decided"""
@@ -129,8 +130,19 @@ class Machine:
         return Outcome(result=result, stop=end.stop, usage=end.usage, records=records)
 
     def _on_start(self, event: ResponseStart) -> None:
-        self._start = event
+        self._start = event = self._without_hidden(event)
         self.outlet.start(event)
+
+    def _without_hidden(self, event: End) -> End:
+        """Return the start or the end of a response without fields in which a policy finds what it looks for."""
+        kept = event.extras and {name: value for name, value in event.extras.items() if not self._is_hidden(value)}
+        if kept == event.extras:
+            return event
+        self.outlet.changed = True
+        return replace(event, extras=kept or None)
+
+    def _is_hidden(self, value: Json) -> bool:
+        return bool(self.hooks.hides([text for name, text in strings_in(value) if name is not None]))
 
     def _on_block_start(self, event: BlockStart) -> Steps[None] | None:
         block = event.block
@@ -139,7 +151,7 @@ class Machine:
             self._held, self._place = HeldBlock(event), self._order.enter()
             self.phase = RunPhase.HOLDING
             return None
-        channel = self._channels.get(Text if isinstance(block, Refusal) else type(block))
+        channel = self._channels.get(self.hooks.channel(block))
         if channel is not None and (interests or channel.chain.active):
             scans = self.hooks.scans(block, event.index, list(interests)) if interests else []
             channel.begin(scans, Site("flow", event.index, type(block).__name__))
@@ -261,7 +273,7 @@ class Machine:
     def _on_finish(self, event: Finish) -> Steps[None]:
         if (yield from self._decided()):
             self.phase = RunPhase.DONE
-            self.outlet.finish(event)
+            self.outlet.finish(self._without_hidden(event))
             yield from self.hooks.end(self.outcome("complete", event))
 
     def _on_failed(self, event: Failed) -> Steps[None]:
@@ -296,6 +308,7 @@ class Machine:
             self._characters += len(event.text)
 
 
+End = TypeVar("End", ResponseStart, Finish)
 Found = TypeVar("Found")
 
 
@@ -307,8 +320,11 @@ def _present(value: Found | None) -> Found:
 
 
 def _interest(policy: Policy, block: Block) -> str | None:
-    # Only a complete native block is certain to be a call.
-    return "whole" if isinstance(block, Native) and policy.calls else interest_of(policy, block)
+    # Only a complete native block is certain to be a call, and one of an unknown type may have text.
+    if isinstance(block, Native) and (policy.calls or (policy.text and not block.harmless)):
+        return "whole"
+    # An audio clip has words.
+    return "whole" if isinstance(block, Audio) and policy.text else interest_of(policy, block)
 
 
 def _kind_interest(policy: Policy, kind: type[Block]) -> object:
@@ -316,6 +332,8 @@ def _kind_interest(policy: Policy, kind: type[Block]) -> object:
         return policy.text
     if kind is Reasoning:
         return policy.reasoning
+    if kind in (Audio, Native) and policy.text:
+        return True
     return (policy.calls and kind in (ToolCall, Native)) or (policy.others and kind is not ToolCall)
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import InternalError
 from trilogue.model import (
+    PART_BREAK,
     Block,
     BlockStart,
     BlockStop,
@@ -55,6 +56,12 @@ class Outlet:
         self._called = False
         self._refused = False
         self._calls: list[list[BlockEvent]] = []
+        self.one_text = False
+        """whether the client joins all text without anything between"""
+        self._written = False
+        """whether the client has text"""
+        self._apart = False
+        """whether words of a policy were the last text"""
 
     def take(self) -> list[Event]:
         """Return the events since the last time."""
@@ -74,6 +81,8 @@ class Outlet:
         self._called = self._called or is_client_call(event.block)
         self._refused = self._refused or isinstance(event.block, Refusal)
         self.event(event)
+        if self.one_text and isinstance(event.block, Text):
+            self._set_apart()
 
     def event(self, event: BlockEvent) -> None:
         """Send an event of the block that flows, under the number that the client knows it by."""
@@ -115,7 +124,18 @@ class Outlet:
             self._refused = True
         if self._start is None:
             raise InternalError("a block before the start of its response")
-        self.whole(block, block_events(block, self._start))
+        if self.one_text and isinstance(block, Text):
+            block = replace(block, text=f"{PART_BREAK}{block.text}") if self._written else block
+            self.whole(block, block_events(block, self._start))
+            self._apart = True
+        else:
+            self.whole(block, block_events(block, self._start))
+
+    def _set_apart(self) -> None:
+        """Begin a text with an empty line if it follows words of a policy, which are no part of it."""
+        if self._apart:
+            self.text(PART_BREAK)
+        self._written, self._apart = True, False
 
     def release_calls(self) -> None:
         """Send the calls that wait."""
@@ -150,6 +170,8 @@ class Outlet:
         self.index += 1
         for event in events:
             self.event(event)
+            if self.one_text and isinstance(event, BlockStart) and isinstance(event.block, Text):
+                self._set_apart()
 
 
 _FITTING: dict[tuple[bool, StopReason], StopReason] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from trilogue.model import Block, Reasoning, Refusal, Text
+from trilogue.model import Block, Refusal, Text
 from trilogue.policies.flow import ScanChain, texts_of
 from trilogue.policies.folding import BORDER
 from trilogue.policies.held import HeldBlock
@@ -81,7 +81,7 @@ class Pipeline:
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
-        self._stages: dict[tuple[Policy, bool], _Stage] = {}
+        self._stages: dict[tuple[Policy, type[Block] | None], _Stage] = {}
 
     def send(self, parcel: Parcel) -> Steps[StopWith | None]:
         """Send a block through all policies. Returns the verdict that ends the response, if there is one."""
@@ -123,7 +123,7 @@ class Pipeline:
     def _scan(self, parcel: Parcel, key: Key, block: Block, number: int) -> Steps[StopWith | None]:
         """Have one policy look for its patterns in a block, after those before it."""
         policy = self._hooks.policies[number]
-        stage = self._stages.setdefault((policy, isinstance(block, Reasoning)), _Stage())
+        stage = self._stages.setdefault((policy, self._hooks.channel(block)), _Stage())
         site = Site("flow", parcel.held.number, type(block).__name__)
         complete = stage.route(stage.chain.begin(self._hooks.scans(block, parcel.held.number, [policy]), site))
         stage.waiting.append(_Waiting(parcel, key, block))

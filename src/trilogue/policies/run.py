@@ -38,6 +38,7 @@ from trilogue.policies.hooks import LATE, DriverReply, Hooks, Steps, unwrapped
 from trilogue.policies.machine import Machine, RunPhase, words_block
 from trilogue.policies.policy import Context, Policy
 from trilogue.policies.verdicts import Pending, Record, StopWith
+from trilogue.protocols.registry import CODECS
 
 
 def no_clock() -> float:
@@ -107,12 +108,18 @@ class PolicyRun:
         """Return whether a policy wants to see blocks of one of these kinds."""
         return any([self._machine.wants(kind) for kind in kinds])
 
-    def attach(self, ledger: Ledger, unsigned: Callable[[], Opaque | None]) -> None:
-        """Declare losses in this ledger, and close reasoning that was changed with this value."""
+    def hides(self, texts: Iterable[str]) -> bool:
+        """Return whether a policy that looks for patterns would change one of these texts, or stop at it."""
+        return bool(self._hooks.hides(texts))
+
+    def attach(self, ledger: Ledger, unsigned: Callable[[], Opaque | None], target: Protocol) -> None:
+        """Declare losses in this ledger and close changed reasoning with this value, for clients of this protocol."""
         ledger.losses.extend(self.ledger.losses)
         self.ledger = self._hooks.ledger = ledger
         # Messages clients expect a signature on all reasoning, and a sealed mark is recognised when it comes back.
         self._hooks.make_unsigned = unsigned
+        self._hooks.refusals = CODECS[target].refusals
+        self._machine.outlet.one_text = CODECS[target].one_text
 
     def begin(self, request: Request) -> None:
         """Apply the policies to the request. The result is `request`, or `stopped` if it must not go out."""

@@ -257,6 +257,11 @@ class ScanFilter(_Filter):
 
     __slots__ = ()
 
+    @property
+    def before(self) -> str:
+        """The character before what is held, if that is known."""
+        return self._text[: self._start][-1:]
+
     def feed(self, piece: str, *, final: bool = False) -> str:
         """Return the text that can go on now. `final`: no more text follows."""
         if self.stopped:
@@ -325,9 +330,14 @@ class JoinFilter(_Filter):
     """One scan over what several blocks make together: only matches with a border between two blocks in them count.
 
     It gets the end of each block that may be the beginning of a match, and what follows until that is decided.
+    `before`: the character before that, because `\\b` looks at it.
     """
 
     __slots__ = ()
+
+    def __init__(self, scan: Scan, on_match: OnMatch, before: str = "") -> None:
+        super().__init__(scan, on_match)
+        self._text, self._start = before, len(before)
 
     def feed(self, piece: str, *, final: bool = False) -> str:
         """Return the text that can go on now, with its borders."""
@@ -340,17 +350,21 @@ class JoinFilter(_Filter):
         seen = self._scan.view(_opaque(text))
         if not self._scan.borders:
             seen = without_borders(seen)
-        certain = len(seen.text) if final else self._scan.certain(seen.text, 0)
-        out, at = self._replaced(text, seen, certain)
-        limit = max(at, seen.original(certain)) if not self.stopped else at
+        first = seen.place(self._start)
+        certain = len(seen.text) if final else self._scan.certain(seen.text, first)
+        out, at = self._replaced(text, seen, first, certain)
+        limit = at if self.stopped else max(at, seen.original(certain))
         out.append(text[at:limit])
-        self._text = "" if self.stopped or final else text[limit:]
+        place = seen.place(limit)
+        before = seen.text[place - 1] if place else ""
+        self._text = "" if self.stopped or final else before + text[limit:]
+        self._start = len(before) if self._text else 0
         return "".join(out)
 
-    def _replaced(self, text: str, seen: Folded, certain: int) -> tuple[list[str], int]:
+    def _replaced(self, text: str, seen: Folded, place: int, certain: int) -> tuple[list[str], int]:
         """Return the text up to the last match, with the matches in it judged, and where that one ends."""
         out: list[str] = []
-        at = place = 0
+        at = self._start
         while (match := self._scan.pattern.search(seen.text, place)) is not None and match.start() < certain:
             if match.end() == match.start():
                 break

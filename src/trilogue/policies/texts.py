@@ -41,7 +41,7 @@ def text_of(block: Block) -> str:
         return "\n\n".join([*block.summary, *block.raw])
     if isinstance(block, ToolCall):
         return block.arguments
-    return ""
+    return block.transcript or "" if isinstance(block, Audio) else ""
 
 
 def map_block(block: Block, change: Change) -> Block:

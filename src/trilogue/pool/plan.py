@@ -35,6 +35,10 @@ SOON = 60.0
 OVER_BUDGET = "no other account was tried because the retry budget is spent (pool.retry_budget)"
 ADJUST = "adjust"
 """Action in the record of an attempt whose parameter was refused."""
+UNREACHABLE = "upstream_unreachable"
+"""Code of the failure to reach an upstream that has not been heard of for a while: a quick retry doesn't help."""
+RECENTLY = 300.0
+"""Seconds for which an upstream that cannot be reached counts as one that restarts."""
 CREDENTIAL = "upstream_credential"
 QUOTA = "upstream_quota"
 """Codes of failures that only the operator can fix: keys, and money."""
@@ -86,6 +90,8 @@ class AttemptPlan(Struct, eq=False):
     _sent: int = 0
     """attempts in which something was sent"""
     _stripped: bool = False
+    _unreached: bool = True
+    """no attempt has reached its upstream"""
     _adjusts: bool = False
     """the next attempt repeats the last one without the parameter that was refused"""
     _surveys: list[Survey] = []
@@ -234,6 +240,9 @@ class AttemptPlan(Struct, eq=False):
             verdict = replace(verdict, scope=Scope.NONE)
         if self._lease is not None and self._lease.account.spec.of_clients:
             verdict = verdict.for_client_key()
+        if verdict.unreached and self.decision.attempts[-1].first_byte is not None:
+            verdict = replace(verdict, unreached=False)
+        self._unreached = self._unreached and verdict.unreached
         self._verdict = verdict
         pool, lease = self._target.pool, self._lease
         until = pool.failed(lease, now, verdict, self._shared.rng) if lease is not None else None
@@ -295,7 +304,7 @@ class AttemptPlan(Struct, eq=False):
     def ending(self, now: float) -> Failure:
         """Return the error for the client when there is no next attempt."""
         if self._returns_last_failure():
-            return self._last_failure()
+            return self._last_failure(now)
         times = [survey.retry_at for survey in self._surveys if survey.retry_at is not None]
         wait = max(min(times) - now, 0.0) if times else None
         reasons: set[str] = set().union(*(survey.reasons for survey in self._surveys)) - {"tried"}
@@ -321,11 +330,14 @@ class AttemptPlan(Struct, eq=False):
             return _needs_operator(why, CREDENTIAL, wait)
         return _unavailable(why, wait, "no_account")
 
-    def _last_failure(self) -> Failure:
+    def _last_failure(self, now: float) -> Failure:
         """Return the last failure, with the reason why no other attempt was made if it is not the upstream's own."""
         failure = self.failure
         if failure is None:
             return _unavailable(self._no_account(), None, "no_account")
+        tried = [target.pool.health for target in self._targets if target.sent]
+        if self._unreached and all(now - health.reached_at > RECENTLY for health in tried):
+            failure = replace(failure, code=UNREACHABLE if failure.code in _CONNECTING else failure.code)
         if self.decision.outcome != "budget" or failure.native is not None:
             return failure
         return replace(failure, message=f"{failure.message}; {OVER_BUDGET}")
@@ -381,6 +393,8 @@ class AttemptPlan(Struct, eq=False):
             last.rests = None if until is None else until - now
 
 
+_CONNECTING = frozenset({"upstream_connect", "upstream_timeout"})
+"""codes of failures that may be those of an upstream that restarts"""
 _LIMITS = frozenset({"rate_limited", "concurrency", "requests_per_minute", "tokens_per_minute", "cooling"})
 _MONEY = frozenset({"out_of_quota", "out_of_money", "balance", INSUFFICIENT})
 _KEYS = frozenset({"disabled", "by_hand", "bad_key", "account_closed", NO_CREDENTIAL})

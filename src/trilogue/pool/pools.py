@@ -109,18 +109,26 @@ class Pools:
             if pool is not None:
                 _apply(pool, change, now)
 
-    def set_elsewhere(self, tallies: Iterable[Tally]) -> None:
-        """Take over the sums of what all other processes have counted."""
+    def set_elsewhere(self, tallies: Iterable[Tally], now: float | None = None) -> None:
+        """Take over the sums of what all other processes have counted. `now`: what is new there has just happened."""
         for tally in tallies:
             pool = self.pools.get(tally.provider)
             account = pool.account(tally.account) if pool else None
             if pool is None or account is None:
                 continue
+            if now is not None and 0 < account.ok_elsewhere < tally.ok:
+                pool.health.reached_at = now
             account.ok_elsewhere, account.failed_elsewhere = tally.ok, tally.failed
             account.in_flight_elsewhere = tally.in_flight
             if account.spent_elsewhere != tally.spent:
                 account.spent_elsewhere = tally.spent
                 pool.balance_changed(account)
+
+    def remember_reached(self, old: Pools) -> None:
+        """Take over from the pools before these when each upstream was last heard of."""
+        for name, pool in self.pools.items():
+            if name in old.pools:
+                pool.health.reached_at = old.pools[name].health.reached_at
 
     def add(self, tally: Tally) -> None:
         """Add counts of the pools before these."""

@@ -145,6 +145,10 @@ class Codec(Struct, frozen=True, kw_only=True):
     """whether opaque values are bound to a model family, in addition to the account"""
     search_usage: bool = True
     """whether usage has a number of searches"""
+    refusals: bool = True
+    """whether clients can tell refusals from text"""
+    one_text: bool = False
+    """whether all text of a response is one string, without anything between its blocks"""
     needs_tokens: bool = False
     """whether clients need a value on reasoning, citations and search hits even if the upstream sent none"""
     staged_blocks: frozenset[type] = frozenset({ToolCall})

@@ -195,6 +195,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """request fields that name more models, which an upstream may use instead: texts, lists, or objects with `model`"""
     object_fields: frozenset[str] = frozenset()
     """request fields, at any depth, with ids of objects that the vendor keeps: texts, lists, or objects with `id`"""
+    all_object_fields: frozenset[str] = frozenset()
+    """the same, and those of requests to `others`"""
+    making_tools: tuple[bytes, ...] = ()
+    """what is in every request with a hosted tool that makes objects, such as containers"""
+    made_objects: tuple[str, ...] = ()
+    """where a response, or an event of a stream, has the ids of such objects: paths of fields"""
     others: tuple[OtherEndpoint, ...] = ()
     """what vendors offer besides; protocols of the same vendor have the same ones"""
     terminal: bytes = b""

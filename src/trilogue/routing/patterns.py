@@ -220,6 +220,26 @@ def expand(template: str, found: re.Match[str]) -> str:
     return _REFERENCE.sub(lambda reference: "$" if reference["plain"] else found[_group(reference)] or "", template)
 
 
+def compile_template(template: str) -> re.Pattern[str]:
+    """Return a pattern for what a template can become. Its group `whole` is the name that `$0` stands for, if it does.
+
+    Other groups may be any text: what a pattern could have matched there is not looked into. Case does not matter,
+    because some upstreams ignore it.
+    """
+    pieces, end, has_whole = [], 0, False
+    for reference in _REFERENCE.finditer(template):
+        pieces.append(re.escape(template[end : reference.start()]))
+        end = reference.end()
+        if reference["plain"] is not None:
+            pieces.append(re.escape("$"))
+        elif _group(reference) == 0:
+            pieces.append("(?P=whole)" if has_whole else "(?P<whole>.*)")
+            has_whole = True
+        else:
+            pieces.append(".*")
+    return re.compile("".join([*pieces, re.escape(template[end:])]), re.DOTALL | re.IGNORECASE)
+
+
 def _group(reference: re.Match[str]) -> int | str:
     key: str = reference["number"] or reference["name"] or reference["braced"] or "0"
     return int(key) if key.isdecimal() else key

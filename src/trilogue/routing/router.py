@@ -12,6 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.errors import ClientError
 from trilogue.model import Protocol
 from trilogue.routing.errors import NoRoute, check_model_name
 from trilogue.routing.routes import FAMILIES, CompiledRoute, RoutableProvider, Route, find_problems
@@ -107,6 +108,22 @@ class Router:
         for target in resolution.targets:
             check_model_name(target.model)
         return replace(resolution, matched=_matched(via, resolution.matched)) if via else resolution
+
+    def ruling(self, model: str, client: Protocol | None, targets: Sequence[Upstream]) -> tuple[int, ...]:
+        """Return the numbers of the routes whose policies, limits and budgets hold for a request, its own route first.
+
+        Those are the route that its model goes by, and all that lead to one of the targets to which it may be sent. So
+        no other name of a target gets around what a route sets: not `provider/model`, an alias or another route.
+        """
+        try:
+            own = self.resolve(model, client).route
+        except ClientError:
+            own = None
+        found = [] if own is None else [own]
+        for number, route in self._routes.items():
+            if number != own and route.has_rules and any(route.leads_to(*target) for target in targets):
+                found.append(number)
+        return tuple(found)
 
     def _reason(self, name: str) -> str:
         """Return why a provider of this model is not served: the one that its name begins with, or its vendor.

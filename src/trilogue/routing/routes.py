@@ -12,11 +12,11 @@ from difflib import get_close_matches
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.limits import BudgetSettings, RateLimits
+from trilogue.limits import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.errors import BadPattern, name_fault
-from trilogue.routing.patterns import Kind, check_template, compile_match, expand, kind_of
+from trilogue.routing.patterns import Kind, check_template, compile_match, compile_template, expand, kind_of
 
 
 class RoutableProvider(Struct, frozen=True):
@@ -117,6 +117,11 @@ class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budget: BudgetSettings = BudgetSettings()
     """what requests of this route may cost"""
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether the route has more than targets: rules that hold for all requests that may go to one of them."""
+        return bool(self.policies) or self.limits != NO_LIMITS or self.budget != NO_BUDGET
+
     def chain(self) -> tuple[RouteTarget, ...]:
         """Return all targets in order."""
         first = () if self.provider is None else (RouteTarget(provider=self.provider, model=self.model),)
@@ -133,11 +138,13 @@ class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class CompiledRoute:
     """A route with its compiled pattern."""
 
-    __slots__ = ("_pattern", "_targets", "example")
+    __slots__ = ("_made", "_pattern", "_targets", "example", "has_rules")
 
     def __init__(self, route: Route) -> None:
         self._pattern: re.Pattern[str] = compile_match(route.match, route.kind)
         self._targets = route.chain()
+        self._made = [(target.provider, compile_template(target.model)) for target in self._targets]
+        self.has_rules = route.has_rules
         self.example = self._find_example(route)
 
     def _find_example(self, route: Route) -> str | None:
@@ -147,6 +154,16 @@ class CompiledRoute:
         models = [target.model for target in self._targets]
         fixed = not any("$" in model for model in models)
         return next((model for model in models if self._pattern.fullmatch(model)), None) if fixed else None
+
+    def leads_to(self, provider: str, model: str) -> bool:
+        """Return whether some name that matches has this target."""
+        for own, pattern in self._made:
+            found = pattern.fullmatch(model) if own == provider else None
+            if found is not None:
+                name = found.groupdict().get("whole")
+                if name is None or self._pattern.fullmatch(name) is not None:
+                    return True
+        return False
 
     def resolve(self, model: str) -> tuple[tuple[str, str], ...] | None:
         """Return provider and upstream model of each target, or None if the route doesn't match this model."""

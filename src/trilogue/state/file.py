@@ -9,10 +9,8 @@ that file ends every process that uses it (SIGBUS). So readers may find the file
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from trilogue.posix import fcntl
+from trilogue.state.aside import FAILURES, blames_content, locked, primary_code, set_aside
 from trilogue.state.store import (
     Retention,
     Session,
@@ -40,7 +38,6 @@ CREATE TABLE IF NOT EXISTS note (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS note_rev ON note (rev);
 """
-LOCK_SECONDS = 0.05
 LAST_REVISION = 2**62
 """A larger revision is damage: no gateway writes this often."""
 
@@ -61,23 +58,6 @@ _WRONG_TYPES = (
 )
 """SQLite stores values of any type in any column, so that damage and other programs can leave what we never write."""
 _DATA = "SELECT data FROM note WHERE kind <> 'Meta'"
-
-FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
-"""What using the file may raise; the last where SQLite quotes a damaged text in an error message."""
-_NOT_THE_CONTENT = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_INTERRUPT,
-    }
-)
-"""Errors that say nothing about the content of the file. All others do, since our statements are correct."""
 
 
 class FileStore(Store):
@@ -142,27 +122,21 @@ class FileStore(Store):
         if not self.exists():
             return False
         try:
-            with self._locked(LOCK_SECONDS):
-                if self._is_sound():
-                    return False
-                self.path.rename(self.path.with_name(f"{self.path.name}.broken-{time.time_ns()}"))
-                for suffix in ("-journal", "-wal", "-shm"):
-                    self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-                return True
+            return set_aside(self.path, lambda: not self._is_sound())
         except OSError as error:
             raise StoreUnavailable(str(error)) from error
 
     def failure(self, error: Exception) -> StoreError:
         """Return the error of the interface for an error of SQLite or of the system."""
-        if self._blames_content(error):
+        if blames_content(error, self.path):
             return StoreDamaged(str(error))
-        return StoreBusy(str(error)) if _primary_code(error) == sqlite3.SQLITE_BUSY else StoreUnavailable(str(error))
+        return StoreBusy(str(error)) if primary_code(error) == sqlite3.SQLITE_BUSY else StoreUnavailable(str(error))
 
     def _connect(self, timeout: float) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.inode() is None:
             # The first process creates the file with its schema under the lock, so that no other sees it without.
-            with self._locked(timeout):
+            with locked(self.path, timeout):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
                 self._connect_existing(timeout).close()
         return self._connect_existing(timeout)
@@ -193,30 +167,7 @@ class FileStore(Store):
                     return False
                 return all(_is_json(data) for (data,) in connection.execute(_DATA))
         except FAILURES as error:
-            return not self._blames_content(error)
-
-    def _blames_content(self, error: Exception) -> bool:
-        """Return whether an error means that the file is damaged, as opposed to locked, full or out of reach."""
-        if isinstance(error, UnicodeDecodeError):
-            return True
-        code = _primary_code(error)
-        if code == sqlite3.SQLITE_READONLY:
-            # If the system lets us write and SQLite doesn't, the header names a newer format, which we never write.
-            return os.access(self.path, os.W_OK)
-        return isinstance(error, sqlite3.DatabaseError) and code not in _NOT_THE_CONTENT
-
-    @contextmanager
-    def _locked(self, seconds: float) -> Iterator[None]:
-        """Let one process at a time create or rename: of two that find damage, one would rename the other's new file.
-
-        Raises BlockingIOError if another process holds the lock for longer: it may be stopped, and requests wait here.
-        """
-        descriptor = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            _lock(descriptor, time.monotonic() + seconds)
-            yield
-        finally:
-            os.close(descriptor)
+            return not blames_content(error, self.path)
 
 
 class FileSession(Session):
@@ -371,24 +322,6 @@ def _record(row: tuple[Any, Any, Any, Any]) -> StoredRecord:
     if not isinstance(key, str) or not isinstance(data, bytes | str):
         raise StoreDamaged("a record is not what was written")
     return StoredRecord(kind, key, data.encode() if isinstance(data, str) else data, at)
-
-
-def _lock(descriptor: int, until: float) -> None:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise BlockingIOError(errno.EAGAIN, "another process holds its lock") from None
-            time.sleep(0.005)
-        else:
-            return
-
-
-def _primary_code(error: Exception) -> int | None:
-    """Return SQLite's primary code of an error, or None if SQLite has not raised it."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return code & 0xFF if isinstance(code, int) else None
 
 
 def _is_json(data: bytes | str) -> bool:

@@ -142,7 +142,7 @@ class StateSync:
         changes, tallies = split(records)
         self._revision = revision
         self.pools.apply(changes, now)
-        self.pools.set_elsewhere(self._counters.update(tallies))
+        self.pools.set_elsewhere(self._counters.update(tallies), now)
 
     def _write_everything(self, now: float) -> None:
         """Write all that is known into a store that was emptied or replaced."""
@@ -186,6 +186,7 @@ class PoolSuccessor:
     def hand_over(self, old: Pools, new: Pools, now: float) -> list[Change]:
         """Give what the old pools know and have counted to the new ones. Return what only a store has to learn."""
         new.apply(old.snapshot(now), now)
+        new.remember_reached(old)
         old.drain()  # the snapshot has it
         passed_on = list(counts(old))
         for tally in passed_on:

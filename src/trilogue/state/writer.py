@@ -80,12 +80,22 @@ class Writer:
     def _run(self) -> None:
         while not (self._closing and self._queue.empty()):
             self._collect()
-            if self._pending and not self._write():
+            if self._pending and not self._try():
                 if self._closing:
-                    self._write()  # if the store was found damaged just now, there is a new one
+                    self._try()  # if the store was found damaged just now, there is a new one
                     break
                 time.sleep(RETRY_SECONDS)
         self._close_session()
+
+    def _try(self) -> bool:
+        try:
+            return self._write()
+        except Exception as error:  # the boundary of the thread: without it, nothing would be written any more
+            if not self.failing:
+                self.failing = True
+                log.error("bug", error=type(error).__name__, exc_info=True)
+            self._close_session()
+            return False
 
     def _collect(self) -> None:
         """Wait for a record, unless some are pending already, and take all that are queued."""
@@ -151,9 +161,6 @@ class Writer:
 def replace_damaged(store: Store) -> bool:
     """Start a new store if this one is damaged; return whether that was done."""
     try:
-        done = store.replace_damaged()
+        return store.replace_damaged()
     except StoreUnavailable:
         return False
-    if done:
-        log.warning("the state file was broken: it was put aside and a new one begun", path=store.name)
-    return done

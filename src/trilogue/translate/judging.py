@@ -33,8 +33,8 @@ class ResponsePolicies(Interface):
         """What ended the response before the upstream did; None if nothing has."""
         ...
 
-    def attach(self, ledger: Ledger, unsigned: Unsigned) -> None:
-        """Declare losses in this ledger, and close reasoning that was changed with this value."""
+    def attach(self, ledger: Ledger, unsigned: Unsigned, target: Protocol) -> None:
+        """Declare losses in this ledger and close changed reasoning with this value, for clients of this protocol."""
         ...
 
     def feed(self, events: list[Event]) -> list[Event]:

@@ -120,7 +120,7 @@ class ResponseTranslator:
         self._policies = policies
         self._reply = reply_of(source, exchange, stamp or Stamp())
         self._reply.parsed = self._wire is not body and (exchange is None or exchange.parsed)
-        policies.attach(self._reply.ledger, unsigned(source, self._target, exchange))
+        policies.attach(self._reply.ledger, unsigned(source, self._target, exchange), self._target)
         try:
             self._response = CODECS[source].decode_response(self._wire)
             adapted, self._kept = _adapted(self._response, self._target, exchange, self._reply.ledger)

@@ -75,7 +75,7 @@ class StreamTranslator:
         self._pauses = PauseStage() if continues else None
         self._policies = policies
         if policies is not None:
-            policies.attach(reply.ledger, unsigned(source, target, exchange))
+            policies.attach(reply.ledger, unsigned(source, target, exchange), target)
         self._stop_path = reply.stop_path(Stop(reason=StopReason.PAUSE))
         self._room = MOST_TEXT
         """the number of characters that the response may still have"""

@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes and hand them to the exchange (called by asyncio)."""
-        if len(data) > PORTION:
+        if data[PORTION:]:  # longer than that, without a call: this is the hot path
             self._take_portions(data)
             return
         exchange = self._exchange

@@ -154,6 +154,11 @@ class HttpTransport:
             await exchange.wait()
         return self._checked(exchange)
 
+    async def reach(self, url: str, seconds: float) -> None:
+        """Open a connection to the server of an address, and keep it for a request. Raise UpstreamError."""
+        origin, _ = split_url(url)
+        self._idle.put(origin, await self._dial(origin, seconds))
+
     async def aclose(self) -> None:
         """Close all connections, also those in use."""
         for connection in list(self._open):
@@ -188,7 +193,7 @@ class HttpTransport:
                 needed = origin.tls or (proxy is not None and proxy.tls)
                 connection = await dial(origin, await self._tls() if needed else None, proxy)
         except TimeoutError:
-            raise UpstreamTimeout(f"no connection to the upstream within {seconds:g} s") from None
+            raise UpstreamTimeout(f"no connection to the upstream within {seconds:g} s", connecting=True) from None
         if connection.transport is None or connection.transport.is_closing():
             # Closed before its callbacks were set.
             raise UpstreamConnect("the upstream closed the connection before it responded")

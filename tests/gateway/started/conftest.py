@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.gateway.process import QUICK, Started, started
+from tests.gateway.process import PATIENT, Started, started
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 
-KEYLESS = QUICK.replace("keys: [env:TRILOGUE_KEY]\n", "")
+KEYLESS = PATIENT.replace("keys: [env:TRILOGUE_KEY]\n", "")
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def up() -> Iterator[ScriptedUpstream]:
 @pytest.fixture(scope="module")
 def locked(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     """A gateway that asks for a key."""
-    with started(tmp_path_factory.mktemp("locked"), QUICK, up.url) as gateway:
+    with started(tmp_path_factory.mktemp("locked"), PATIENT, up.url) as gateway:
         yield gateway
 
 

@@ -56,7 +56,6 @@ def asked(up: ScriptedUpstream, before: int) -> Callable[[asyncio.StreamReader],
 
     async def ready(_: asyncio.StreamReader) -> None:
         await reached(up, before + 1)
-        await asyncio.sleep(0.02)
 
     return ready
 
@@ -97,12 +96,8 @@ def test_in_the_stream(
 def test_while_sending(patient: Started, up: ScriptedUpstream, client: Protocol) -> None:
     """Half a body: nothing was sent upstream, nothing is logged as a failure of ours."""
     before = len(up.requests)
-    data = post(PATHS[client], payload(client, "chat/text", stream=True))
-
-    async def ready(_: asyncio.StreamReader) -> None:
-        await asyncio.sleep(0.05)
-
-    asyncio.run(leave(patient.url, data[:-20], ready))
+    data = post(PATHS[client], payload(client, "chat/text", stream=True), {"expect": "100-continue"})
+    asyncio.run(leave(patient.url, data[:-20], received(b"100 Continue\r\n\r\n")))
     until(lambda: patient.lines[-1].get("error") == "client_gone")
     assert len(up.requests) == before
     assert {line["level"] for line in patient.lines} == {"info"}

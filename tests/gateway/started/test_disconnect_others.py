@@ -13,7 +13,7 @@ from tests.gateway.started.test_disconnect import PATIENT, SECONDS, leave
 from tests.gateway.wire import exchange, payload, post, reached, request
 from tests.scripted.http import Do
 from tests.scripted.server import ScriptedUpstream
-from tests.timing import check_within
+from tests.timing import check_within, pause_for
 from trilogue.model import Protocol
 
 LISTS = len(Protocol)
@@ -60,7 +60,6 @@ def test_the_upstream_is_let_go(patient: Started, up: ScriptedUpstream, case: st
 
     async def ready(_: asyncio.StreamReader) -> None:
         await reached(up, asked)
-        await asyncio.sleep(0.02)
 
     lines = patient.log.count('"error":"client_gone"')
     left = asyncio.run(leave(patient.url, data, ready))
@@ -82,7 +81,7 @@ def test_others_still_get_their_list(patient: Started, up: ScriptedUpstream) -> 
         async def ready(_: asyncio.StreamReader) -> None:
             await reached(up, LISTS)
             waiting.append(asyncio.create_task(exchange(patient.url, get("/v1/models"))))
-            await asyncio.sleep(0.05)
+            await pause_for(0.05)
 
         waiting: list[asyncio.Task[object]] = []
         await leave(patient.url, get("/v1/models"), ready)

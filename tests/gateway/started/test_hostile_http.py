@@ -12,12 +12,12 @@ from contextlib import suppress
 
 import pytest
 
-from tests.gateway.process import QUICK, Started, started, until
+from tests.gateway.process import PATIENT, Started, started, until
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import Answer, address, exchange, outcome, parse, payload, post, read_all
 from tests.scripted.ask import PATHS
 from tests.scripted.server import ScriptedUpstream
-from tests.timing import check_within
+from tests.timing import check_within, pause_for
 from trilogue.model import Protocol
 
 MIB = 1024 * 1024
@@ -25,7 +25,7 @@ CHAT = "/v1/chat/completions"
 BODY = payload(Protocol.CHAT, "chat/text", stream=False)
 AUTH = f"authorization: Bearer {CLIENT_KEY}\r\ncontent-type: application/json\r\n"
 CLOCKS = {"guard.HEAD_SECONDS": 0.5, "http.BODY_SECONDS": 0.5, "guard.LINGER_SECONDS": 3}
-SMALL = QUICK.replace("server:\n", f"server:\n  max_body_bytes: {MIB}\n")
+SMALL = PATIENT.replace("server:\n", f"server:\n  max_body_bytes: {MIB}\n")
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_a_dripping_head(gateway: Started) -> None:
             with suppress(ConnectionError):
                 for byte in good():
                     writer.write(byte.encode())
-                    await asyncio.sleep(0.05)
+                    await pause_for(0.05)
 
         dripping = asyncio.create_task(drip())
         answer = parse(await read_all(reader, 5))
@@ -210,7 +210,7 @@ def test_a_body_that_does_not_come(gateway: Started, client: Protocol, drip: boo
             with suppress(ConnectionError):
                 for byte in data[-40:] if drip else b"":
                     writer.write(bytes([byte]))
-                    await asyncio.sleep(0.1)
+                    await pause_for(0.1)
 
         sending = asyncio.create_task(send())
         answer = parse(await read_all(reader, 5))

@@ -22,7 +22,7 @@ from tests.scripted.scenario import TEXT
 from tests.scripted.server import ScriptedUpstream
 from tests.scripted.tokens import Ids
 from tests.scripted.wire import WIRES
-from tests.timing import check_within
+from tests.timing import check_within, eventually_async, pause_for
 from trilogue.model import Protocol
 
 INTERVAL = 0.2
@@ -162,7 +162,7 @@ def test_a_slow_reader_slows_the_upstream(
         most = 0
         for _ in range(15):
             await reader.read(64 * 1024)
-            await asyncio.sleep(0.1)
+            await pause_for(0.1)
             most = max(most, lively.rss())
         writer.transport.abort()
         return most
@@ -180,9 +180,7 @@ def test_a_client_that_never_reads_is_given_up(lively: Started, up: ScriptedUpst
         _, writer = await asyncio.open_connection(*address(lively.url), limit=1024)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(request(Protocol.CHAT, "chat/text", stream=True))
-        async with asyncio.timeout(5):
-            while len(up.requests) == before or up.requests[-1].closed is None:
-                await asyncio.sleep(0.02)
+        await eventually_async(lambda: len(up.requests) > before and up.requests[-1].closed is not None)
         writer.transport.abort()
 
     asyncio.run(main())
@@ -198,7 +196,7 @@ def test_a_slow_upload_is_no_silence(lively: Started, up: ScriptedUpstream, upst
     async def main() -> bytes:
         reader, writer = await asyncio.open_connection(*address(lively.url))
         writer.write(head + b"\r\n\r\n")
-        await asyncio.sleep(2 * INTERVAL)
+        await pause_for(2 * INTERVAL)
         writer.write(asked)
         async with asyncio.timeout(8):
             line = await reader.readline()

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.process import QUICK, started
+from tests.gateway.process import PATIENT, Started, started
 from tests.gateway.wire import address, exchange, outcome, payload, post, request
 from tests.scripted.server import ScriptedUpstream
-from tests.timing import check_within, with_tries
+from tests.timing import check_within, eventually_async, with_tries
 from trilogue.jsontext.text import LARGE_BYTES, MOST_FIELDS
 from trilogue.model import Protocol
 
 SLOW_SECONDS = 1.0
 SLOWED = f"""
-import time
+import sys, threading
 import trilogue.gateway.request.call as call, trilogue.gateway.request.context as watch
 import trilogue.gateway.request.outbound as outbound, trilogue.gateway.response.whole as whole
 import trilogue.gateway.endpoints.generate as complete, trilogue.gateway.endpoints.count_tokens as tokens
@@ -25,7 +25,9 @@ import trilogue.gateway.endpoints.generate as complete, trilogue.gateway.endpoin
 def slowed(module, name):
     real = getattr(module, name)
     def slow(*args, **options):
-        time.sleep({SLOW_SECONDS})
+        print("step begins", file=sys.stderr, flush=True)
+        threading.Event().wait({SLOW_SECONDS})
+        print("step ends", file=sys.stderr, flush=True)
         return real(*args, **options)
     setattr(module, name, slow)
 
@@ -39,17 +41,15 @@ STEPS = {
     "estimate": "slowed(tokens, 'estimate')",
 }
 HEALTH = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
-PATIENT = QUICK.replace("first_byte: 0.6", "first_byte: 20").replace("total: 2.5", "total: 20")
-"""the upstream has to read large bodies, too"""
 LONG = "many words " * (LARGE_BYTES // 10)
 
 
-async def meanwhile(url: str, data: bytes) -> float:
+async def meanwhile(gateway: Started, data: bytes) -> float:
     """How long others wait for their answer while this request is being answered."""
-    asked = asyncio.create_task(exchange(url, data))
-    await asyncio.sleep(0.3)
+    asked = asyncio.create_task(exchange(gateway.url, data))
+    await eventually_async(lambda: "step begins" in gateway.log)
     start = time.monotonic()
-    assert (await exchange(url, HEALTH)).status == 200
+    assert (await exchange(gateway.url, HEALTH)).status == 200
     seconds = time.monotonic() - start
     assert not asked.done()
     assert (await asked).status == 200
@@ -76,26 +76,25 @@ def test_others_get_a_response_meanwhile(tmp_path: Path, up: ScriptedUpstream, s
     elif step == "estimate":
         body = payload(Protocol.MESSAGES, "chat/text", stream=False, system=LONG)
         data = post("/v1/messages/count_tokens", body)
-    with started(tmp_path, QUICK, up.url, patch=SLOWED + STEPS[step]) as gateway:
-        check_within(asyncio.run(meanwhile(gateway.url, data)), SLOW_SECONDS / 2)
+    with started(tmp_path, PATIENT, up.url, patch=SLOWED + STEPS[step]) as gateway:
+        check_within(asyncio.run(meanwhile(gateway, data)), SLOW_SECONDS / 2)
 
 
 def test_a_client_that_leaves_meanwhile_leaves_no_trace(tmp_path: Path, up: ScriptedUpstream) -> None:
     """Nothing is sent upstream for a client that has gone while its body was looked at."""
-    with started(tmp_path, QUICK, up.url, patch=SLOWED + STEPS["look"]) as gateway:
+    with started(tmp_path, PATIENT, up.url, patch=SLOWED + STEPS["look"]) as gateway:
 
         async def main() -> None:
             before = len(up.requests)
             _, writer = await asyncio.open_connection(*address(gateway.url))
             writer.write(request(Protocol.MESSAGES, "chat/text", stream=False, system=LONG))
             await writer.drain()
-            await asyncio.sleep(0.3)
+            await eventually_async(lambda: "step begins" in gateway.log)
             writer.transport.abort()
-            await asyncio.sleep(SLOW_SECONDS)
+            await eventually_async(lambda: "step ends" in gateway.log and "client_gone" in gateway.log)
             assert len(up.requests) == before
 
         asyncio.run(main())
-        gateway.wait_for_log("client_gone")
 
 
 @pytest.mark.parametrize("client", Protocol, ids=lambda protocol: protocol.short)

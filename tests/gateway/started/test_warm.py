@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.gateway.process import QUICK, started
+from tests.gateway.process import PATIENT, started
 from tests.gateway.wire import exchange, outcome, outcomes, request
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
@@ -32,7 +32,7 @@ record = os.open(os.environ["RECORD"], os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 Listener.open = watched
 """
 
-CONFIG = QUICK.replace("providers:\n", "providers:\n  demo: {protocol: openai_responses, base_url: 'demo:'}\n")
+CONFIG = PATIENT.replace("providers:\n", "providers:\n  demo: {protocol: openai_responses, base_url: 'demo:'}\n")
 
 SCENARIOS = {"text": {"complete"}, "reasoning": {"complete"}, "search": {"complete"}, "malformed": {"http", "stream"}}
 """Of the upstream, and what clients are left with."""

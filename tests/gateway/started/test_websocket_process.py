@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.gateway.process import QUICK, Started, started
+from tests.gateway.process import PATIENT, Started, started
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.sockets import KEY, Socket, socket_to, text_of
 from tests.gateway.wire import address
@@ -20,7 +20,6 @@ from tests.scripted.server import ScriptedUpstream
 from tests.serving.raw_websocket import OFFER, PING, TEXT, connected, request
 from trilogue.model import Protocol
 
-SLOW = QUICK.replace("total: 2.5", "total: 60").replace("connect: 0.5", "connect: 20").replace(": 0.6", ": 20")
 UPSTREAMS = [protocol.short for protocol in Protocol]
 
 
@@ -37,7 +36,7 @@ def close_code(socket: Socket) -> int:
 ])  # fmt: skip
 def test_drain(tmp_path: Path, up: ScriptedUpstream, model: str, seconds: int, end: str) -> None:
     """A running response finishes or gets an error. What waits is not started. Idle connections are closed at once."""
-    config = SLOW.replace("drain_seconds: 2", f"drain_seconds: {seconds}")
+    config = PATIENT.replace("drain_seconds: 2", f"drain_seconds: {seconds}")
     with started(tmp_path, config, up.url) as gateway:
         with socket_to(gateway.url) as busy, socket_to(gateway.url) as idle:
             busy.create(f"chat/{model}")
@@ -55,7 +54,7 @@ def test_drain(tmp_path: Path, up: ScriptedUpstream, model: str, seconds: int, e
 @pytest.mark.parametrize("upstream", UPSTREAMS)
 def test_without_state(tmp_path: Path, up: ScriptedUpstream, upstream: str) -> None:
     """The connection remembers, even if the gateway keeps nothing."""
-    with started(tmp_path, QUICK + "state: none\n", up.url) as gateway, socket_to(gateway.url) as socket:
+    with started(tmp_path, PATIENT + "state: none\n", up.url) as gateway, socket_to(gateway.url) as socket:
         previous = None
         for turn in range(3):
             end = socket.ask(f"{upstream}/text", f"This is turn {turn}.", previous_response_id=previous)
@@ -67,7 +66,7 @@ def test_without_state(tmp_path: Path, up: ScriptedUpstream, upstream: str) -> N
 
 @pytest.mark.parametrize("upstream", UPSTREAMS)
 def test_nothing_is_written_without_store(tmp_path: Path, up: ScriptedUpstream, upstream: str) -> None:
-    with started(tmp_path, QUICK, up.url) as gateway, socket_to(gateway.url) as socket:
+    with started(tmp_path, PATIENT, up.url) as gateway, socket_to(gateway.url) as socket:
         kept = socket.ask(f"{upstream}/text", "canary of a stored request")["response"]["id"]
         gone = socket.ask(f"{upstream}/text", "canary of an unstored request", store=False)["response"]["id"]
         socket.ask(f"{upstream}/text", "more", store=False, previous_response_id=gone)
@@ -79,7 +78,7 @@ def test_nothing_is_written_without_store(tmp_path: Path, up: ScriptedUpstream, 
 
 def test_a_key_that_is_taken_away(tmp_path: Path, up: ScriptedUpstream) -> None:
     """Every request is checked with the current configuration."""
-    with started(tmp_path, QUICK, up.url) as gateway, socket_to(gateway.url) as socket:
+    with started(tmp_path, PATIENT, up.url) as gateway, socket_to(gateway.url) as socket:
         assert socket.ask("chat/text")["type"] == "response.completed"
         text = gateway.config_file.read_text()
         gateway.config_file.write_text(text.replace("env:TRILOGUE_KEY", "another-key-canary"))
@@ -93,7 +92,7 @@ def test_a_key_that_is_taken_away(tmp_path: Path, up: ScriptedUpstream) -> None:
 def test_lifetime(tmp_path: Path, up: ScriptedUpstream) -> None:
     """After an hour the connection is closed with the code of the API, but not during a response."""
     patch = "import trilogue.gateway.endpoints.websocket as endpoint; endpoint.LIFETIME_SECONDS = 0.5"
-    with started(tmp_path, SLOW, up.url, patch=patch) as gateway, socket_to(gateway.url) as socket:
+    with started(tmp_path, PATIENT, up.url, patch=patch) as gateway, socket_to(gateway.url) as socket:
         began = time.monotonic()
         assert socket.ask("chat/slow-20-50")["type"] == "response.completed"
         assert time.monotonic() - began > 0.5
@@ -134,14 +133,14 @@ def test_pings_during_a_long_silence(tmp_path: Path, up: ScriptedUpstream) -> No
         raw.writer.close()
         return found
 
-    config = SLOW.replace("keepalive_seconds: 5", "keepalive_seconds: 0.1")
+    config = PATIENT.replace("keepalive_seconds: 5", "keepalive_seconds: 0.1")
     with started(tmp_path, config, up.url) as gateway:
         assert TEXT in asyncio.run(frames(gateway.url))
 
 
 def test_workers(tmp_path: Path, up: ScriptedUpstream) -> None:
     """A connection belongs to one worker; what is stored can be continued through any."""
-    config = QUICK.replace("server:\n", "server:\n  workers: 2\n")
+    config = PATIENT.replace("server:\n", "server:\n  workers: 2\n")
     with started(tmp_path, config, up.url) as gateway:
         previous = None
         for turn in range(6):

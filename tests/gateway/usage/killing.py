@@ -19,11 +19,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.gateway.process import Started, started
 from tests.gateway.running import CLIENT_KEY
+from tests.timing import eventually_async
 from trilogue.config import state_file
 from trilogue.state.database import SqliteDatabase
 from trilogue.state.ledger import Counts, LedgerTables, UsageQuery, read_usage
@@ -46,6 +48,10 @@ class Storm:
     answered: set[int] = field(default_factory=set)
     unanswered: set[int] = field(default_factory=set)
     kills: int = 0
+
+    def has_ended(self, requests: int) -> bool:
+        """Return whether so many requests have ended."""
+        return len(self.answered) + len(self.unanswered) >= requests
 
     def problems(self, counted: Counts) -> list[str]:
         """Return what is wrong with what was counted: every response that a client got must be there, once.
@@ -148,8 +154,7 @@ async def client(port: int, numbers: list[int], storm: Storm) -> None:
 async def killer(requests: int, kills: int, storm: Storm, kill: Callable[[], None]) -> None:
     """Kill at equal distances of requests."""
     for done in range(1, kills + 1):
-        while len(storm.answered) + len(storm.unanswered) < done * requests // (kills + 1):
-            await asyncio.sleep(0.001)
+        await eventually_async(partial(storm.has_ended, done * requests // (kills + 1)), 600)
         kill()
         storm.kills += 1
 

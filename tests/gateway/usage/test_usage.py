@@ -22,6 +22,7 @@ from tests.gateway.pooling import ADMIN, Pooled, accepting, pooled, secret
 from tests.gateway.process import environment, until
 from tests.gateway.usage.killing import run
 from tests.scripted import thread
+from tests.timing import eventually_async
 from trilogue.cli.app import app
 from trilogue.model import Protocol
 
@@ -71,6 +72,12 @@ def shown(pool: Pooled, **asked: str) -> dict[str, Any]:
     answer = pool.admin.get("/usage", params=asked)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
+
+
+def running(pool: Pooled) -> list[dict[str, Any]]:
+    """Return the requests that are not over yet."""
+    found: list[dict[str, Any]] = pool.admin.get("/requests", params={"running": "true"}).json()["requests"]
+    return found
 
 
 def by(pool: Pooled, *columns: str) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -193,7 +200,7 @@ def test_a_client_that_disconnects_has_unknown_cost(tmp_path: Path) -> None:
 
         async def leave() -> None:
             asking = asyncio.create_task(pool.asking(C, "chat/text", stream=True))
-            await asyncio.sleep(0.5)
+            await eventually_async(lambda: any(row["first_token_ms"] for row in running(pool)))
             asking.cancel()
 
         asyncio.run(leave())

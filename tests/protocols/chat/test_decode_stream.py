@@ -172,7 +172,16 @@ def test_complete_call_stops_when_another_block_begins() -> None:
         for event in events(calls(fn(0, "a", "f", '{"x":1}')), calls(fn(1, "b", "g", "")))
         if isinstance(event, BlockStart | BlockStop)
     ]
-    assert stops == [BlockStart, BlockStop, BlockStart]
+    assert stops == [BlockStart, BlockStop]
+
+
+def test_the_name_of_a_call_may_be_cut() -> None:
+    """It is complete when the arguments begin, or something else. Some servers repeat it in every fragment."""
+    assert made(calls(fn(0, "a", "ba", "")), calls(fn(0, None, "sh", '{"x":1}'))) == [("bash", '{"x":1}')]
+    assert made(calls(fn(0, "a", "ba", "")), calls(fn(0, None, "sh", ""))) == [("bash", "")]
+    assert made(calls(fn(0, "a", "look", "")), calls(fn(0, "a", "look", "{}"))) == [("look", "{}")]
+    changed = events(calls(fn(0, "a", "ba", '{"x":')), calls(fn(0, None, "sh", "1}")))
+    assert isinstance(changed[-1], Failed)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +288,8 @@ def test_nameless_call_is_an_error() -> None:
 def test_reasoning_in_every_spelling(delta: dict[str, Any]) -> None:
     """All of it is raw chain of thought, and text after it is a block of its own."""
     response = answer(chunk(delta), chunk({"content": "a"}), chunk(finish="stop"), DONE)
-    assert response.blocks == (Reasoning(raw=("hm",), path="choices[0].message"), prose("a"))
+    detailed = "reasoning_details" in delta
+    assert response.blocks == (Reasoning(raw=("hm",), path="choices[0].message", detailed=detailed), prose("a"))
 
 
 def test_signed_reasoning_details() -> None:

@@ -19,6 +19,7 @@ from trilogue.model import (
     Citation,
     CitationDelta,
     CitationKind,
+    Collector,
     Delta,
     Event,
     Failed,
@@ -267,3 +268,32 @@ def bare(value: Any) -> Any:
         return value
     added = {"parsed_arguments", "index"}
     return {name: bare(item) for name, item in value.items() if item is not None and name not in added}
+
+
+def chunk_of(delta: Any, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return frame_data(json.dumps({"id": "c", "created": 1, "model": "m", "choices": [choice]}).encode())
+
+
+@pytest.mark.parametrize("signature", ["S==", None], ids=["signed", "only text"])
+def test_reasoning_of_a_chat_upstream_is_not_repeated(signature: str | None) -> None:
+    """OpenRouter has the text in two fields of each chunk. Clients read either of them, and keep the details."""
+    pieces: list[Any] = [{"type": "reasoning.text", "text": text, "index": 0} for text in ("Let ", "me")]
+    given: list[Any] = [{"content": "", "reasoning": piece["text"], "reasoning_details": [piece]} for piece in pieces]
+    if signature:
+        signed = {"type": "reasoning.text", "signature": signature, "index": 0}
+        given.append({"content": "", "reasoning": None, "reasoning_details": [signed]})
+    data = b"".join([*map(chunk_of, [*given, {"content": "Hi"}]), chunk_of({}, "stop"), b"data: [DONE]\n\n"])
+    events = CODEC.decoder().feed(data)
+    encoded = CODEC.encoder(Reply(source=Protocol.CHAT)).encode(events)
+    written = deltas(write(*events, reply=Reply(source=Protocol.CHAT)))
+    assert [delta["reasoning_content"] for delta in written if "reasoning_content" in delta] == ["Let ", "me"]
+    details = [entry for delta in written for entry in delta.get("reasoning_details", [])]
+    assert details == pieces + ([{"type": "reasoning.text", "signature": signature, "index": 0}] if signature else [])
+    # A gateway behind this one reads both.
+    again, collector = CODEC.decoder().feed(encoded), Collector()
+    for event in again:
+        collector.feed(event)
+    assert [block.raw for block in collector.blocks if isinstance(block, Reasoning)] == [("Let me",)]
+    whole = CODEC.encode_response(collector.response(), Reply(source=Protocol.CHAT))["choices"][0]["message"]
+    assert whole["reasoning_content"] == whole["reasoning_details"][0]["text"] == "Let me"

@@ -118,7 +118,7 @@ def test_unknown_reason_keeps_its_name() -> None:
         (StopReason.LENGTH, True, "length", []),
         (StopReason.REFUSAL, False, "content_filter", []),
         (StopReason.STOP_SEQUENCE, False, "stop", ["stop.which"]),
-        (StopReason.PAUSE, False, "stop", ["stop.pause_turn"]),
+        (StopReason.PAUSE, False, "length", ["stop.pause_turn"]),
         (StopReason.CONTEXT_WINDOW, False, "length", ["stop.detail"]),
         (StopReason.COMPACTION, False, "stop", ["stop.detail"]),
     ],

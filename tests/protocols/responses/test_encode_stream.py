@@ -248,7 +248,7 @@ def test_sound_is_said_in_words() -> None:
         (StopReason.CONTEXT_WINDOW, "incomplete", "max_output_tokens", ["stop.detail"]),
         (StopReason.REFUSAL, "incomplete", "content_filter", []),
         (StopReason.STOP_SEQUENCE, "completed", None, ["stop.which"]),
-        (StopReason.PAUSE, "completed", None, ["stop.pause_turn"]),
+        (StopReason.PAUSE, "incomplete", "max_output_tokens", ["stop.pause_turn"]),
     ],
 )
 def test_stop_reasons(reason: StopReason, status: str, details: str | None, losses: list[str]) -> None:

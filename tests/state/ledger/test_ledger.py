@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.state.responses.postgres import Server
+from tests.timing import eventually, pass_time
 from trilogue.state.database import Database, MemoryDatabase, PostgresqlDatabase, SqliteDatabase
 from trilogue.state.ledger import Counts, LedgerTables, LiveRow, RowName, UsageLedger, UsageQuery, ledger, read_usage
 from trilogue.state.ledger.live_file import MAX_NAME_BYTES, PLACES, LiveFile, live_files, read_places
@@ -30,10 +30,7 @@ NOW = 490_000
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait for the thread of a ledger."""
-    began = time.perf_counter()
-    while not condition():
-        assert time.perf_counter() - began < WAIT
-        time.sleep(0.01)
+    eventually(condition, WAIT)
 
 
 def name(hour: int = NOW, **given: str) -> RowName:
@@ -176,7 +173,7 @@ def test_a_ledger_is_read_while_it_is_written(file_store: Store) -> None:
     for number in range(1, 60):
         count(row)
         assert file_store.total().requests == number
-        time.sleep(0.002)
+        pass_time(0.002)
     worker.close()
     assert live_files(file_store.folder) == []
     assert file_store.total() == Counts(requests=59, fresh=590, cost=177)
@@ -257,7 +254,7 @@ def test_a_process_that_is_killed_leaves_whole_requests(file_store: Store) -> No
         victim = subprocess.Popen([sys.executable, "-c", KILLED, file_store.folder], stdout=subprocess.PIPE)
         assert victim.stdout is not None
         assert victim.stdout.readline() == b"ready\n"
-        time.sleep(0.01)
+        pass_time(0.01)
         os.kill(victim.pid, signal.SIGKILL)
         victim.wait()
         victim.stdout.close()

@@ -9,12 +9,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg
+
+from tests.timing import eventually
 
 START_SECONDS = 30.0
 
@@ -55,15 +56,16 @@ class Server:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                psycopg.connect(self.url("postgres")).close()
-                return
-            except psycopg.OperationalError:
-                assert self._process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+        eventually(self._responds, START_SECONDS)
+
+    def _responds(self) -> bool:
+        try:
+            psycopg.connect(self.url("postgres")).close()
+        except psycopg.OperationalError:
+            assert self._process is not None
+            assert self._process.poll() is None
+            return False
+        return True
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop the server and end its connections."""

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.state.responses.making import KEY, A
 from tests.state.responses.postgres import Server
+from tests.timing import pass_time
 from trilogue.state.responses import NotFound, ResponseStore, database_of
 
 WRITER = """
@@ -56,7 +56,7 @@ def test_what_was_acknowledged_is_there(url: str, seed: int) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     printed = [process.stdout.readline()]
-    time.sleep(random.Random(seed).uniform(0.05, 0.6))
+    pass_time(random.Random(seed).uniform(0.05, 0.6))
     process.send_signal(signal.SIGKILL)
     printed += process.stdout.read().splitlines()
     process.stdout.close()

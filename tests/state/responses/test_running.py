@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.state.responses.making import A, Engine, response
+from tests.timing import eventually_async, pause_for
 from trilogue.state.responses import MemoryDatabase, RunningJobs, StoreAway, StoreService, running
 
 KEY = (A, "r1")
@@ -22,9 +23,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.005)
+    await eventually_async(condition)
 
 
 def test_a_cancellation_elsewhere_stops_the_job() -> None:
@@ -36,7 +35,7 @@ def test_a_cancellation_elsewhere_stops_the_job() -> None:
         stops: list[str] = []
         await service.write(service.store.jobs.start, response("r1", status="in_progress"), jobs.worker)
         jobs.add(KEY, lambda: stops.append("r1"))
-        await asyncio.sleep(0.05)
+        await pause_for(0.05)
         assert stops == []
         await service.write(service.store.jobs.cancel, *KEY)
         await until(lambda: bool(stops))
@@ -82,7 +81,7 @@ def test_a_job_that_is_not_reported_is_failed() -> None:
         jobs.add((A, "r3"), lambda: None)
         for _ in range(4):
             engine.clock.now += 3
-            await asyncio.sleep(0.1)
+            await pause_for(0.1)
         await until(lambda: store.responses.get(*KEY).status == "failed")
         assert store.responses.get(A, "r2").status == "failed"
         assert store.responses.get(A, "r3").status == "in_progress"
@@ -102,7 +101,7 @@ def test_a_store_that_was_away_made_all_reports_late(monkeypatch: pytest.MonkeyP
         service = StoreService(engine.open(), patience=0.0)
         jobs = RunningJobs(service)
         await service.write(service.store.jobs.start, response("r1", status="in_progress"), "other")
-        await asyncio.sleep(0.05)
+        await pause_for(0.05)
         away = True
         asked: list[bool] = []
         has_dead = service.store.jobs.has_dead

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.making import KEY, A, Engine, conversation, item, response
+from tests.timing import PATIENCE, turns
 from trilogue.state import StoreHealth
 from trilogue.state.responses import (
     Append,
@@ -126,7 +127,7 @@ def test_a_slow_disk_delays_neither_the_loop_nor_readers(tmp_path: Path) -> None
         slow = asyncio.create_task(service.write(store.responses.put, response("r2")))
         longest, last = 0.0, time.monotonic()
         for _ in range(50):
-            await asyncio.sleep(0.01)
+            await turns()
             assert (await service.read(store.responses.get, A, "r1")).id == "r1"
             longest, last = max(longest, time.monotonic() - last), time.monotonic()
         assert longest < 0.3
@@ -160,7 +161,7 @@ def test_too_many_waiting_writes_are_refused(tmp_path: Path, monkeypatch: pytest
 
     async def use(service: StoreService) -> None:
         waiting = [asyncio.create_task(service.write(hold.wait, 5.0)) for _ in range(4)]
-        await asyncio.sleep(0)
+        await turns()
         with pytest.raises(StoreUnavailable, match="waiting"):
             await service.write(hold.wait, 5.0)
         assert service.health == StoreHealth(failing=True, waiting=3, failures=1)
@@ -175,7 +176,7 @@ def test_a_cancelled_caller_does_not_undo_its_write(tmp_path: Path) -> None:
 
     async def use(service: StoreService) -> None:
         task = asyncio.create_task(service.write(service.store.responses.put, response("r1")))
-        await asyncio.sleep(0)
+        await turns()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -192,7 +193,7 @@ def test_close_finishes_what_waits(tmp_path: Path) -> None:
     async def use(service: StoreService) -> None:
         for number in range(300):
             tasks.append(asyncio.create_task(service.write(service.store.responses.put, response(f"r{number}"))))
-        await asyncio.sleep(0)
+        await turns()
         await service.close()
         with pytest.raises(StoreUnavailable, match="closed"):
             await service.write(service.store.responses.put, response("late"))
@@ -213,7 +214,7 @@ def test_requests_on_one_conversation_take_turns(durable: Engine) -> None:
         store = service.store
         lease = await service.lock(A, "conv_1", patience=30.0)
         seen = await service.read(store.conversations.all_items, A, "conv_1")
-        await asyncio.sleep(0.005)
+        await turns(20)  # the others have the chance to come between
         made = response(name, request=b"%d" % len(seen))
         await service.write(store.responses.put, made, Append(lease, (item(f"m_{name}"),)))
 
@@ -255,9 +256,8 @@ def test_it_prunes_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         store = service.store
         writes = [service.write(store.responses.put, response(f"r{number}")) for number in range(250)]
         await asyncio.gather(*writes)
-        deadline = time.monotonic() + 10.0
-        while await service.read(store.owners.statistics):
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(PATIENCE):
+            while await service.read(store.owners.statistics):
+                await turns()
 
     run(tmp_path, use, StoreLimits(seconds=0.3))

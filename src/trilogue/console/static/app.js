@@ -90,8 +90,11 @@ async function signIn(event) {
 }
 
 async function signOut() {
-  await remove("console/session").catch(() => {});
-  showLogin("");
+  const problem = await remove("console/session").then(
+    () => "",
+    (error) => error.message,
+  );
+  showLogin(problem);
 }
 
 function showLogin(message) {

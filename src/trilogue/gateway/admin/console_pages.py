@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 import time
 
 import structlog
+from msgspec.structs import replace
 
 from trilogue.config import Role
 from trilogue.console import INDEX, console_files
 from trilogue.gateway.admin.audit import note_sign_in
-from trilogue.gateway.admin.identity import CONSOLE, KEY, identity_of, key_owner, session_secrets
+from trilogue.gateway.admin.identity import CONSOLE, KEY, identity_of, key_owner, session_in, session_secrets
 from trilogue.gateway.admin.interface import (
     OPEN,
     AdminCall,
@@ -25,6 +28,8 @@ from trilogue.gateway.admin.sessions import (
     NewCookie,
     Session,
     check_browser,
+    cookie,
+    session_digest,
     set_cookie,
     token_of,
 )
@@ -32,6 +37,7 @@ from trilogue.jsontext.text import dump
 from trilogue.model import Json
 from trilogue.pool.choice.account import Bucket
 from trilogue.state import steady_time
+from trilogue.state.store import StoreError
 
 log = structlog.get_logger("trilogue.admin")
 
@@ -115,8 +121,22 @@ async def _session(call: AdminCall) -> Reply:
 
 
 async def _sign_out(call: AdminCall) -> Reply:
+    """End the session everywhere, and remove its cookie. Say so if it cannot be ended: a copy would still work."""
     check_browser(call.request, call.services.config.admin)
-    return Page(_JSON, dump({"signed_in": False}), (set_cookie(call.request, NewCookie()),))
+    keys, token = call.services.managed_keys, cookie(call.request)
+    session, removed = session_in(token, call.services), (set_cookie(call.request, NewCookie()),)
+    if session is not None:
+        ended, ends = session_digest(token), session.ends
+        try:
+            await asyncio.to_thread(lambda: keys.store.end_session(ended, ends))
+        except StoreError as error:
+            log.warning("console: a session could not be ended", who=session.name, reason=str(error))
+            text = f"the cookie is removed, but the session could not be ended: {error}"
+            body: Json = {"error": {"message": text, "code": "store_unavailable"}}
+            return Page(_JSON, dump(body), removed, 503)
+        await keys.renew()
+        log.info("console: signed out", who=session.name, via=session.via)
+    return Page(_JSON, dump({"signed_in": False}), removed)
 
 
 class _ConsolePart:
@@ -139,14 +159,15 @@ class _ConsolePart:
             self._wrong_keys.take(now, 1)
             log.warning("console: wrong admin key")
             raise AdminError(401, "this is not the admin key", "invalid_admin_key")
-        cookie = session_cookie(call, Session(KEY, owner.name, int(time.time()) + SESSION_SECONDS), SESSION_SECONDS)
+        new_cookie = session_cookie(call, Session(KEY, owner.name, int(time.time()) + SESSION_SECONDS), SESSION_SECONDS)
         caller = Identity(owner.name, owner.role, CONSOLE)
         await note_sign_in(call, caller)
-        return Page(_JSON, dump({"signed_in": True, **caller._asdict()}), (cookie,))
+        return Page(_JSON, dump({"signed_in": True, **caller._asdict()}), (new_cookie,))
 
 
 def session_cookie(call: AdminCall, session: Session, seconds: int) -> tuple[bytes, bytes]:
     """Return the header that starts a session."""
+    session = replace(session, number=secrets.token_urlsafe(12))
     secret = session_secrets(call.services, session)[0]
     is_https = call.services.config.admin.public_url.lower().startswith("https://")
     return set_cookie(call.request, NewCookie(token_of(session, secret), seconds, secure=is_https))

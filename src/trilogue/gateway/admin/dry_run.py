@@ -77,6 +77,7 @@ async def _targets(services: Services, asked: ReadBody, protocol: Protocol, targ
         model=asked.model,
         stream=asked.stream,
         headers={},
+        sealer=services.sealer,
         forwarded=(),
         losses=asked.losses,
     )

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 from trilogue.gateway.admin.interface import AdminError, Identity
 from trilogue.gateway.admin.proxy_sign_on import proxy_user
-from trilogue.gateway.admin.sessions import Session, check_browser, cookie, session_of
+from trilogue.gateway.admin.sessions import (
+    SESSION_SECONDS,
+    Session,
+    check_browser,
+    cookie,
+    session_digest,
+    session_of,
+)
 from trilogue.gateway.setup.access import presented_keys
 from trilogue.gateway.setup.services import Services
 from trilogue.serving import HttpRequest
@@ -59,6 +66,17 @@ def _by_key(presented: Sequence[str], services: Services) -> Identity | None:
     return None if found is None else Identity(*found, KEY)
 
 
+def _check_known(session: Session, services: Services) -> None:
+    """Raise AdminError if the session may have been ended, and nobody can tell.
+
+    One that has begun with a key since then has not: administrators must be able to find out what is wrong.
+    """
+    keys = services.managed_keys
+    if keys.fault and (session.via != KEY or session.ends - SESSION_SECONDS < keys.fault_since):
+        text = f"it cannot be known whether this session was ended: {keys.fault}. Sign in again, with an admin key"
+        raise AdminError(503, text, "store_unavailable")
+
+
 def _by_proxy(request: HttpRequest, peer: str, services: Services) -> Identity | None:
     sign_on = services.config.admin.sign_on
     user = proxy_user(request, peer, sign_on.proxy) if sign_on is not None and sign_on.proxy is not None else None
@@ -70,11 +88,17 @@ def _by_proxy(request: HttpRequest, peer: str, services: Services) -> Identity |
     return Identity(user.name, role, PROXY)
 
 
+def session_in(token: str, services: Services) -> Session | None:
+    """Return the session of a token; None if it is not valid, or has ended by itself or by signing out."""
+    found = session_of(token, lambda one: session_secrets(services, one), time.time()) if token else None
+    return None if session_digest(token) in services.managed_keys.ended_sessions else found
+
+
 def _by_session(request: HttpRequest, services: Services) -> Identity | None:
-    token = cookie(request)
-    session = session_of(token, lambda one: session_secrets(services, one), time.time()) if token else None
+    session = session_in(cookie(request), services)
     if session is None:
         return None
+    _check_known(session, services)
     admin = services.config.admin
     if session.via == KEY:
         return Identity(session.name, admin.all_keys()[session.name][1], CONSOLE)

@@ -69,6 +69,7 @@ def everything(record: RequestRecord, services: Services) -> dict[str, Json]:
         **summary(record, services),
         "route": _route(record, services),
         "targets": [f"{target.provider}/{target.model}" for target in record.targets],
+        "ruled_by": _ruling(record, services),
         "sticky": decision.sticky if decision is not None else False,
         "considered": msgspec.to_builtins(decision.considered) if decision is not None else [],
         "attempts": _attempts(record),
@@ -77,6 +78,13 @@ def everything(record: RequestRecord, services: Services) -> dict[str, Json]:
         **_model_rules(record, services),
     }
     return shown
+
+
+def _ruling(record: RequestRecord, services: Services) -> list[Json]:
+    """Return the routes whose policies, limits or budgets hold for a request, by their `match`."""
+    numbers = services.router.ruling(record.model, None, record.targets) if record.targets else ()
+    routes = [services.config.routes[number] for number in numbers]
+    return [route.match for route in routes if route.has_rules]
 
 
 def _worst(losses: list[Loss]) -> str | None:

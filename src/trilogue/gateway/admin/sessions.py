@@ -40,12 +40,16 @@ SameSite = Literal["Strict", "Lax"]
 
 
 class Session(Struct, frozen=True):
-    """Who has signed in. `via`: `key` or `oidc`. `groups`: of those that the provider named, the ones with a role."""
+    """Who has signed in. `via`: `key` or `oidc`. `groups`: of those that the provider named, the ones with a role.
+
+    `number`: a random one, so that of two sessions of one person each ends alone.
+    """
 
     via: str
     name: str
     ends: int
     groups: tuple[str, ...] = ()
+    number: str = ""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -59,6 +63,11 @@ def token_of(session: Session, secret: bytes) -> str:
     """Return the token of a session, made with a secret."""
     payload = urlsafe_b64encode(_encode(session)).rstrip(b"=").decode()
     return f"{payload}.{_code(payload, secret)}"
+
+
+def session_digest(token: str) -> str:
+    """Return what is remembered of a session that was ended."""
+    return blake2b(token.encode("utf-8", "surrogateescape"), digest_size=16, person=b"trilogue-ended").hexdigest()
 
 
 def session_of(token: str, secrets_of: SecretsOf, now: float) -> Session | None:

@@ -148,7 +148,7 @@ def _compacted(call: Call, response: dict[str, Json], services: Services) -> dic
     history = [item.data for item in turn.history] if turn is not None else []
     kept = kept_messages((*history, *(turn.own if turn is not None and turn.own else own)))
     messages = with_ids([as_output(data) for data in kept], identifier)
-    item = compaction_item(summary_of(response), call.client, services.sealer, identifier)
+    item = compaction_item(summary_of(response), call.client, call.sealer, identifier)
     return {
         "id": identifier,
         "object": "response.compaction",
@@ -161,7 +161,7 @@ def _compacted(call: Call, response: dict[str, Json], services: Services) -> dic
 def _compacted_turn(call: Call, response: dict[str, Json], services: Services) -> dict[str, Json]:
     """Return the response to a request with the trigger: that of the model, with the item as its only output."""
     asked, identifier = parse_request(call.sent), _new_id(call)
-    item = compaction_item(summary_of(response), call.client, services.sealer, identifier)
+    item = compaction_item(summary_of(response), call.client, call.sealer, identifier)
     echoed = {name: asked.get(name) or default for name, default in _ECHOED.items()}
     stored = call.turn is not None and call.turn.fields.stores
     return {**response, **echoed, "id": identifier, "model": call.shown_model, "store": stored, "output": [item]}

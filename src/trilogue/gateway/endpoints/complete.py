@@ -33,6 +33,7 @@ def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) 
         model=asked.model,
         stream=asked.stream,
         headers=request.headers,
+        sealer=entry.sealer,
         forwarded=entry.forwarded,
         hop=entry.hop,
         query=entry.query,

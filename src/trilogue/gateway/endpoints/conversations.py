@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 
-from trilogue.gateway.endpoints.responses import query_of, store_of
+from trilogue.gateway.endpoints.responses import included, query_of, store_of
 from trilogue.gateway.endpoints.routes import PathRoute
 from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.setup.response_store import GatewayStore
@@ -76,7 +76,7 @@ async def list_items(context: RequestContext) -> None:
         found = await store.service.read(store.store.conversations.items, context.owner, identifier, page)
     except NotFound:
         raise UnknownId(ITEM, page.after or "") from None
-    context.reply_json(item_list(found))
+    context.reply_json(item_list(included(context, found)))
 
 
 async def create_items(context: RequestContext) -> None:

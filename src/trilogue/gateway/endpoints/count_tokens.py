@@ -154,7 +154,7 @@ def _for_upstream(
     if protocol is not context.entry.client:
         return _translated(context, body, provider, asked)
     profile = provider.profile(model, protocol)
-    own, losses = own_body(body, protocol, context.strict, context.entry.services.sealer, profile)
+    own, losses = own_body(body, protocol, context.strict, context.entry.sealer, profile)
     if model != named:
         own = with_model(own, named, model)
     fit = provider.own_profile(model, protocol)
@@ -196,13 +196,13 @@ def _translated(
 ) -> tuple[bytes, list[Loss]]:
     protocol, model = asked.protocol, asked.model
     endpoint = CODECS[context.entry.client].endpoint
-    wire = parse_request(opened(body, context.entry.services.sealer) if endpoint.compaction else body)
+    wire = parse_request(opened(body, context.entry.sealer) if endpoint.compaction else body)
     counting = endpoint.counting
     if counting is not None:
         wire = {**counting.added, **wire}
     where = Target(protocol=protocol, model=model, profile=provider.profile(model, protocol), provider=provider.name)
     up = translate_request(
-        wire, source=context.entry.client, target=where, strict=context.strict, sealer=context.entry.services.sealer
+        wire, source=context.entry.client, target=where, strict=context.strict, sealer=context.entry.sealer
     )
     theirs = CODECS[protocol].endpoint.counting
     omitted: Set[str] = theirs.omitted if theirs is not None else frozenset()

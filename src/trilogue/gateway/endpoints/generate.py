@@ -18,6 +18,7 @@ from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.made_objects import watch_made_objects
 from trilogue.gateway.request.ownership import check_body
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.client_response import ClientResponse
@@ -89,6 +90,7 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
         targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
         if services.keys.is_shared:
             await check_body(context, call.body, targets)
+            watch_made_objects(context, call.body)
         if context.entry.judged:
             judged = await judge_request(context, call, targets)
             if judged is None:

@@ -47,7 +47,8 @@ async def judge_other(context: RequestContext, call: OtherCall, targets: Sequenc
         return call
     names = list(dict.fromkeys(named_models(context, call)))
     applying = [one for name in names or [""] for one in chosen_policies(context, name, targets).policies]
-    if not names and context.request.method == "POST" and services.policies is not None:
+    runs = context.request.method == "POST" and endpoint.paid != "nothing"
+    if not names and runs and services.policies is not None:
         # Any model may be behind it, also one that has policies of its own.
         applying += services.policies.of_some_models
     if not applying:

@@ -19,13 +19,14 @@ from trilogue.gateway.policies.request_policies import RequestPolicies, words_of
 from trilogue.gateway.request.call import Call, ReadBody
 from trilogue.gateway.request.context import RequestContext, targets_of, watching
 from trilogue.gateway.request.judged_request import judged_call
+from trilogue.gateway.request.named import may_name_others, models_of
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.timing import KeepAlive
 from trilogue.gateway.response.words import WordsResponse
 from trilogue.gateway.setup.policy_table import ChosenPolicies, UnknownPolicy
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.policies import Context, Policy
-from trilogue.protocols.registry import codec
+from trilogue.protocols.registry import CODECS, codec
 from trilogue.routing import Upstream
 
 MOST_MODELS = 3
@@ -51,6 +52,21 @@ def chosen_policies(context: RequestContext, model: str, targets: Sequence[Upstr
     if not context.record.parent:
         return chosen
     return ChosenPolicies(tuple([policy for policy in chosen.policies if policy.internal]), chosen.route)
+
+
+def _with_fallbacks(
+    context: RequestContext, call: Call, chosen: ChosenPolicies, targets: Sequence[Upstream]
+) -> ChosenPolicies:
+    """Return policies with those of all other models that a request names: the upstream may use one of them instead."""
+    fields = CODECS[call.client].endpoint.model_fields
+    if context.entry.services.policies is None or not may_name_others(call.body, fields):
+        return chosen
+    policies = list(chosen.policies)
+    for name in models_of(call.body, fields):
+        there = [Upstream(target.provider, name) for target in targets]
+        joined = chosen_policies(context, name, there).policies
+        policies += [one for one in joined if one not in policies]
+    return ChosenPolicies(tuple(policies), chosen.route)
 
 
 class StoppedByPolicy(ClientError):
@@ -89,7 +105,7 @@ async def judge_request(context: RequestContext, call: Call, targets: Sequence[U
 
     The policies of the call must be closed when the response has ended.
     """
-    chosen = chosen_policies(context, call.model, targets)
+    chosen = _with_fallbacks(context, call, chosen_policies(context, call.model, targets), targets)
     if not chosen.policies:
         return JudgedRequest(call, targets)
     policies = call.policies = _begin(context, call, chosen)
@@ -108,7 +124,7 @@ async def _judged(
     """Return a request as it may go out, and where to. If a policy has stopped it, that is noted in the policies."""
     waiting: tuple[Policy, ...] = policies.policies
     for _ in range(MOST_MODELS):
-        judged = await judged_call(call, policies, waiting, context.entry.services.sealer)
+        judged = await judged_call(call, policies, waiting)
         if judged is None:
             break
         changed, call = judged.model != call.model, judged

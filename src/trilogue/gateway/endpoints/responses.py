@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
+from msgspec.structs import replace
+
 from trilogue.errors import BadRequest, UpstreamError
 from trilogue.gateway.endpoints import background, owned
 from trilogue.gateway.endpoints.routes import PathRoute
@@ -14,6 +16,7 @@ from trilogue.gateway.request.context import RequestContext, watching
 from trilogue.gateway.response.headers import SSE_HEADERS
 from trilogue.gateway.setup.response_store import GatewayStore
 from trilogue.gateway.stored.history import stored_items
+from trilogue.gateway.stored.included import ENCRYPTED_REASONING, with_encrypted_content, with_encrypted_output
 from trilogue.gateway.stored.jobs import is_background, shown
 from trilogue.gateway.stored.objects import UnknownId, deleted_object, item_list, read_page
 from trilogue.jsontext.text import parse_request
@@ -21,7 +24,7 @@ from trilogue.model import events_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser
-from trilogue.state.responses import ENDED, NotFound, StoredResponse
+from trilogue.state.responses import ENDED, ItemPage, NotFound, StoredResponse
 from trilogue.state.responses.items import paginate
 
 KIND = "Response"
@@ -32,6 +35,9 @@ async def retrieve(context: RequestContext) -> None:
     (identifier,) = context.entry.parameters
     store, query = store_of(context), query_of(context)
     response = await stored(context, store, identifier)
+    if includes_encrypted(context):
+        body = with_encrypted_output(response.body, context.entry.services.sealer)
+        response = replace(response, body=body)
     if query.get("stream") == "true":
         await _stream(context, store, response, starting_after(query))
         return
@@ -101,7 +107,7 @@ async def list_input(context: RequestContext) -> None:
         found = paginate([*items, *last.input], page)
     except NotFound:
         raise UnknownId("Item", page.after or "") from None
-    context.reply_json(item_list(found))
+    context.reply_json(item_list(included(context, found)))
 
 
 ROUTES = (
@@ -132,6 +138,21 @@ async def stored(context: RequestContext, store: GatewayStore, identifier: str) 
 def query_of(context: RequestContext) -> dict[str, str]:
     """Return the query of a request."""
     return dict(parse_qsl(context.request.query.decode("latin-1")))
+
+
+def includes_encrypted(context: RequestContext) -> bool:
+    """Return whether a client wants the encrypted content of reasoning. SDKs write `include[]`, others `include`."""
+    pairs = parse_qsl(context.request.query.decode("latin-1"))
+    return any(name in ("include", "include[]") and value == ENCRYPTED_REASONING for name, value in pairs)
+
+
+def included(context: RequestContext, page: ItemPage) -> ItemPage:
+    """Return items with the encrypted content that the client wants."""
+    if not includes_encrypted(context):
+        return page
+    sealer = context.entry.services.sealer
+    items = [replace(item, data=with_encrypted_content(item.data, sealer)) for item in page.items]
+    return replace(page, items=tuple(items))
 
 
 def starting_after(query: dict[str, str]) -> int:

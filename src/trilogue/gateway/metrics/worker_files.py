@@ -98,7 +98,7 @@ def read_file(path: Path) -> WorkerSamples | None:
     """Return what a worker has written, or None."""
     try:
         return decode(path.read_bytes())
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return None
 
 
@@ -106,7 +106,7 @@ def read_ended(folder: Path) -> EndedWorkers:
     """Return the sums of ended workers; empty if none has ended."""
     try:
         return _decode_ended((folder / ENDED).read_bytes())
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return EndedWorkers([], WorkerSamples("ended", []))
 
 

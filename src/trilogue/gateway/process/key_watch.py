@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from trilogue.gateway.endpoints.app import Gateway
+from trilogue.gateway.log.guard import Guard
 from trilogue.gateway.setup.worker_state import WorkerState
 
 LOOK_TICKS = 10
@@ -23,6 +24,7 @@ class KeyWatch:
         self._gateway = gateway
         self._state = state
         self._forget = forget
+        self._guard = Guard()
         self._ticks = 0
         state.managed_keys.on_change = self._changed
 
@@ -31,13 +33,13 @@ class KeyWatch:
         self._ticks += 1
         services = self._gateway.services
         if self._ticks % LOOK_TICKS == 0:
-            services.look_at_keys()
+            self._guard.run("keys of accounts", services.look_at_keys)
         if services.keys.next_change is not None and services.keys.next_change <= time.time():
-            self._changed()
+            self._guard.run("keys that end", self._changed)
         if self._ticks % KEY_TICKS == 0:
-            self._state.managed_keys.look()
+            self._guard.run("client keys", self._state.managed_keys.look)
         if self._ticks % RECLAIM_TICKS == 0:
-            self._state.limits.reclaim()
+            self._guard.run("limits", self._state.limits.reclaim)
 
     def _changed(self) -> None:
         """Use the keys that work now: heads that were admitted before are looked at again."""

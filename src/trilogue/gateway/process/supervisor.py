@@ -7,11 +7,14 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from types import FrameType
 
 import structlog
+
+from trilogue.gateway.log.guard import Guard
 
 log = structlog.get_logger("trilogue.server")
 
@@ -41,6 +44,7 @@ class Supervisor:
         self._started: dict[BaseProcess, float] = {}
         self._pause = 0.0
         self._stopping = False
+        self._guard = Guard()
         self.on_death: Callable[[set[int]], None] = _ignore
         """called when a worker has died, with the ids of those that run, before it is replaced"""
 
@@ -71,7 +75,8 @@ class Supervisor:
             if worker.is_alive() or self._stopping:
                 continue
             log.error("worker died", exit_code=worker.exitcode)
-            self.on_death({one.pid for one in self._workers if one.pid is not None and one.is_alive()})
+            left = {one.pid for one in self._workers if one.pid is not None and one.is_alive()}
+            self._guard.run("what a worker left", partial(self.on_death, left))
             lived = time.monotonic() - self._started.pop(worker)
             # The first one is replaced at once. If workers keep dying at their start, the delay grows.
             self._pause = 0.0 if lived > HEALTHY_SECONDS else min(SLOWEST_RESPAWN, 2 * self._pause + LOOK_SECONDS)

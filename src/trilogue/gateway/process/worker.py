@@ -25,6 +25,7 @@ from trilogue.gateway.endpoints.worker_gauges import (
     register_gauges,
     register_usage,
 )
+from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
@@ -86,6 +87,7 @@ class Worker:
         """None if usage is not counted"""
         self.capture: WorkerCapture | None = None
         self._ticks = 0
+        self._guard = Guard()
         self.gateway = Gateway(build(config))
         self._key_watch = KeyWatch(self.gateway, state, self._forget)
 
@@ -167,15 +169,15 @@ class Worker:
             self.stop(signal.SIGTERM)
         # Also without requests: other processes want our counts, and commands change accounts.
         self._state.tick()
-        journal.catch_up()
-        self._descriptors.look()
+        self._guard.run("log", journal.catch_up)
+        self._guard.run("file descriptors", self._descriptors.look)
         if self.capture is not None:
-            self.capture.tick()
+            self._guard.run("captures", self.capture.tick)
         self._ticks += 1
         self._key_watch.tick()
         if self.metrics is not None and self._ticks % KEEP_TICKS == 0:
-            self.metrics.keep()
-        self._tidy()
+            self._guard.run("metrics", self.metrics.keep)
+        self._guard.run("memory", self._tidy)
 
     def _forget(self) -> None:
         """Look again at the headers of clients that were admitted before."""
@@ -217,11 +219,12 @@ class Worker:
             await asyncio.sleep(DRAIN_LOOK_SECONDS)
         if self._worker_server is not None:
             self._worker_server.close()
-        if self.capture is not None:
-            await self.capture.aclose()
-        await self.gateway.services.aclose()
-        await self._state.aclose()
-        journal.finish()
+        await close_all(
+            *([("captures", self.capture.aclose)] if self.capture is not None else []),
+            ("connections", self.gateway.services.aclose),
+            ("state", self._state.aclose),
+            ("log", journal.finish),
+        )
 
     async def _retire(self, services: Services) -> None:
         """Close the old connections once the requests that use them have ended."""

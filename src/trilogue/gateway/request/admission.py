@@ -23,6 +23,7 @@ from trilogue.protocols.endpoint import UrlHead
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.serving import HttpRequest, handshake_problem, header_lines, offers_websocket
+from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstream import HeaderPairs
 
 Handler = Callable[[Any], Awaitable[None]]
@@ -31,6 +32,11 @@ Handler = Callable[[Any], Awaitable[None]]
 UNKNOWN_KEY = "Incorrect API key provided: it is not known here"
 NO_KEY = "Incorrect API key provided: there is none; send a client key as Authorization: Bearer KEY or x-api-key: KEY"
 """Both begin like OpenAI's own message: some clients recognise a wrong key only by these words."""
+
+UNREADABLE_KEYS = (
+    "client keys cannot be checked now, because the gateway cannot read them. The request is not at fault: its "
+    "operator finds the reason in the log"
+)
 
 NO_WEBSOCKET = (426, "WebSocket is not offered here: use POST", "upgrade_required")
 """Codex tries a WebSocket before its first request and needs this at once where there is none."""
@@ -99,6 +105,8 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """the client's query, as such an upstream may see it"""
     hop: HeaderPairs
     """the header that counts gateways, in case the upstream is one"""
+    sealer: Sealer
+    """seals reasoning for the client, and opens what was sealed for it"""
     judged: bool = False
     """whether policies may apply to the request"""
     client_key: ClientKeyHeader | None = None
@@ -148,6 +156,7 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
         forwarded=forwarded_headers(headers, keys) + hop,
         query=forwarded_query(request.query, keys),
         hop=hop,
+        sealer=services.sealer_of(key),
         judged=services.policies is not None or (key is not None and bool(key.options.policies)),
         client_key=client_key(headers, route.client, services.keys) if services.passes_client_keys else None,
         may_be_new=unknown and any(may_be_managed(key) for key in keys),
@@ -158,6 +167,8 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
 def _with_key(headers: dict[str, str], services: Services) -> Checked:
     presented = presented_keys(headers)
     key = services.keys.find(presented)
+    if key is None and services.managed_keys.fault and (any(presented) or not services.configured):
+        return None, own_failure(503, UNREADABLE_KEYS, "keys_unavailable")
     return key, None if key else own_failure(401, UNKNOWN_KEY if any(presented) else NO_KEY, "invalid_api_key")
 
 

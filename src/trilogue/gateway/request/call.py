@@ -20,6 +20,7 @@ from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
 from trilogue.model import Loss, Protocol, Severity, Strictness, refuses
 from trilogue.protocols.endpoint import UrlHead
+from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstream import HeaderPairs
 
 
@@ -56,6 +57,8 @@ class Call(Struct, kw_only=True, gc=False):
     model: str
     stream: bool
     headers: dict[str, str]
+    sealer: Sealer
+    """seals reasoning for the client, and opens what was sealed for it"""
     forwarded: HeaderPairs
     """the headers that an upstream of the client's protocol may see"""
     hop: HeaderPairs = ()

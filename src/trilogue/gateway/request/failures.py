@@ -54,6 +54,7 @@ _OPERATOR = {
 
 _NEXT_STEPS = {
     "upstream_connect": "check that it runs, and its base_url",
+    "upstream_unreachable": "check that it runs, its base_url, and the network",
     "upstream_tls": "check its certificate, and whether its base_url is http or https",
     "upstream_timeout": "try again, or raise its timeouts",
     "upstream_truncated": "try again; `trilogue lint --url` checks an upstream",

@@ -25,11 +25,13 @@ _PARAMETER = re.compile(rb'([\w*.-]+)=(?:"((?:[^"\\\r\n]|\\[^\r\n])*)"|([^\s;"]+
 _HEADER = re.compile(rb"([\w-]+):([^\r\n]*)")
 _PLAIN_ENCODINGS = (b"binary", b"7bit", b"8bit")
 _PLAIN_CHARSETS = re.compile(rb"charset=(?!\"?(?:utf-8|us-ascii)\b)", re.IGNORECASE)
-_MODEL = "model"
+_MODEL, _PURPOSE = "model", "purpose"
+_READ = (_MODEL, _PURPOSE)
+"""fields that are read; a form may have each of them once"""
 
 
-class FoundModel(NamedTuple):
-    """The model that a form names, and where it is in the body."""
+class FoundValue(NamedTuple):
+    """The value of a field, and where it is in the body."""
 
     name: str
     start: int
@@ -64,10 +66,22 @@ class FormReader:
         self._data = bytearray()
         self._offset = 0
         """how much of the body was dropped before `_data`"""
-        self._value: int | None = None
-        """where the value of the model begins, while it is read"""
+        self._reading = ""
+        """the field whose value is read"""
+        self._begin = 0
+        """where that value begins"""
         self._problem: BadRequest | None = None
-        self.model: FoundModel | None = None
+        self._found: dict[str, FoundValue] = {}
+
+    @property
+    def model(self) -> FoundValue | None:
+        """The model that the form names, as far as it has arrived."""
+        return self._found.get(_MODEL)
+
+    @property
+    def purpose(self) -> str:
+        """What a file is for; "" if that has not arrived."""
+        return self._found[_PURPOSE].name if _PURPOSE in self._found else ""
 
     def feed(self, data: bytes) -> None:
         """Read the next part. Raises BadRequest, and from then on always."""
@@ -121,10 +135,10 @@ class FormReader:
             raise _unclear("the head of a field is too long")
         name = _field_name(bytes(self._data[:end]))
         plain = name.partition("[")[0].strip().lower()
-        if plain == _MODEL:
-            if name != _MODEL or self.model is not None:
-                raise _unclear("it must name one model, in one field that is called model")
-            self._value = self._offset + end + 4
+        if plain in _READ:
+            if name != plain or plain in self._found:
+                raise _unclear(f"it must have one field that is called {plain}")
+            self._reading, self._begin = name, self._offset + end + 4
         elif plain in self._refused:
             raise BadRequest(f"send {plain} in a JSON body: a form with ids of objects is not taken", path=plain)
         self._state = _State.CONTENT
@@ -132,25 +146,25 @@ class FormReader:
         return True
 
     def _check_value(self, end: int) -> None:
-        if self._value is not None and self._offset + end - self._value > MOST_NAME_BYTES + len(self._mark) + 4:
-            raise BadRequest("model must be the name of a model", path=_MODEL)
+        if self._reading and self._offset + end - self._begin > MOST_NAME_BYTES + len(self._mark) + 4:
+            raise BadRequest(f"{self._reading} must be a name", path=self._reading)
 
     def _end_value(self, end: int) -> None:
-        """Keep the model whose value ends here, if one is being read."""
-        start, self._value = self._value, None
-        if start is None:
+        """Keep the value that ends here, if one is being read."""
+        field, self._reading = self._reading, ""
+        if not field:
             return
-        value = bytes(self._data[start - self._offset : end])
+        value = bytes(self._data[self._begin - self._offset : end])
         if len(value) > MOST_NAME_BYTES or b"\r" in value or b"\n" in value:
-            raise BadRequest("model must be the name of a model", path=_MODEL)
+            raise BadRequest(f"{field} must be a name", path=field)
         try:
-            self.model = FoundModel(value.decode(), start, self._offset + end)
+            self._found[field] = FoundValue(value.decode(), self._begin, self._offset + end)
         except UnicodeDecodeError:
-            raise BadRequest("model must be the name of a model", path=_MODEL) from None
+            raise BadRequest(f"{field} must be a name", path=field) from None
 
     def _drop(self, size: int) -> None:
-        """Forget what was read, except for the value of a model."""
-        keep = size if self._value is None else min(size, self._value - self._offset)
+        """Forget what was looked at, except for a value that is being read."""
+        keep = min(size, self._begin - self._offset) if self._reading else size
         if keep > 0:
             del self._data[:keep]
             self._offset += keep

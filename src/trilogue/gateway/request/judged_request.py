@@ -17,22 +17,22 @@ from trilogue.gateway.stored.compaction import ITEM_MARK, opened
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Ledger, Loss, Reasoning, Request, refuse_losses
 from trilogue.policies import Policy
+from trilogue.policies.everything import has_repeated_names
 from trilogue.profiles import UNCHANGED
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
-from trilogue.translate.reasoning.seal import Sealer
 
 
-async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Policy], sealer: Sealer) -> Call | None:
+async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Policy]) -> Call | None:
     """Return a call as it may go out, or None if a policy has stopped it. `chosen`: those that have not judged it yet.
 
     Raises BadRequest if it is not a valid request of its protocol.
     """
     body = call.whole
     large = len(body) > LARGE_BYTES
-    request = await in_thread(_decoded, call, body, sealer) if large else _decoded(call, body, sealer)
+    request, exact = await in_thread(_decoded, call, body) if large else _decoded(call, body)
     judged = await policies.judge(request, chosen)
-    if judged is None or judged is request:
+    if judged is None or (judged is request and exact):
         return None if judged is None else call
     wire, losses = await in_thread(_encoded, judged, call) if large else _encoded(judged, call)
     if _moves_reasoning(request, judged):
@@ -47,12 +47,14 @@ async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Po
     return changed
 
 
-def _decoded(call: Call, body: bytes, sealer: Sealer) -> Request:
+def _decoded(call: Call, body: bytes) -> tuple[Request, bool]:
+    """Return a request, and whether its body says nothing else: a field that comes twice counts only once."""
     codec = CODECS[call.client]
     if codec.endpoint.compaction and body.find(ITEM_MARK) >= 0:
         # A summary that this gateway has sealed is text for the upstream, so policies must see it.
-        body = opened(body, sealer)
-    return codec.decode_request(parse_request(body))
+        body = opened(body, call.sealer)
+    fields = parse_request(body)
+    return codec.decode_request(fields), not has_repeated_names(body, fields)
 
 
 def _encoded(request: Request, call: Call) -> tuple[bytes, list[Loss]]:

@@ -36,9 +36,11 @@ async def count_request(
     Raises NotAllowed and LimitReached. What is left goes into the headers of the response.
     """
     services, key = context.entry.services, context.entry.key or ClientKey("")
-    asked = Asked(call.model, services.route_of(call.model, call.client), bool(context.record.parent))
+    asked = _asked(services, call.model, call.client, targets, by_policy=bool(context.record.parent))
     allowed = services.limiter.check(key, asked, targets)
     others = check_fallbacks(context, key, call.body, allowed) if key.restricted else []
+    if others:
+        asked = asked._replace(names=(*asked.names, *others))
     reservation = await services.limiter.begin(key, asked, await _estimate(context, call, allowed, others))
     _note(context, reservation)
     call.own_limits = _show(context, reservation)
@@ -63,7 +65,7 @@ async def count_other(
                 code="not_bounded",
             )
     model = call.model if route.endpoint.models else ""
-    asked = Asked(model, services.route_of(model, context.entry.client) if model else "")
+    asked = _asked(services, model, context.entry.client, targets)
     allowed = services.limiter.check_providers(key, model or context.entry.path, targets)
     reservation = await services.limiter.begin(key, asked, await _other_estimate(context, call, allowed))
     _note(context, reservation)
@@ -127,10 +129,21 @@ def check_allowed(
     entry = context.entry
     if entry.key is None or not entry.key.restricted:
         return targets
-    asked = Asked(model, entry.services.route_of(model, entry.client))
+    asked = _asked(entry.services, model, entry.client, targets)
     allowed = entry.services.limiter.check(entry.key, asked, targets)
     check_fallbacks(context, entry.key, body, allowed)
     return allowed
+
+
+def _asked(
+    services: Services, model: str, client: Protocol, targets: Sequence[Upstream], *, by_policy: bool = False
+) -> Asked:
+    """Return what a request asks for, by all the names that limits could know it by."""
+    route = services.route_of(model, client) if model else ""
+    if not model or not services.limiter.applies_to_all:
+        return Asked(model, route, by_policy)
+    names = [name for target in targets for name in (target.model, f"{target.provider}/{target.model}")]
+    return Asked(model, route, by_policy, services.ruling_routes(model, client, targets), tuple(names))
 
 
 def _show(context: RequestContext, reservation: Reservation | None) -> bool:

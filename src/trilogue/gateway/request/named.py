@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from trilogue.errors import BadRequest
+from trilogue.errors import BadRequest, NotAllowed
 from trilogue.gateway.stored.fields import ESCAPED
 from trilogue.jsontext.pairs import Pairs, at_path, read_pairs
 
@@ -34,12 +34,37 @@ class NamedObjects(NamedTuple):
 
 def may_name_others(body: bytes, fields: tuple[str, ...]) -> bool:
     """Return whether a body may name more than one model. Few bodies do, and only those have to be parsed."""
-    return _marks(fields).search(body) is not None or body.count(b'"model"') > 1
+    return body.count(b'"model"') > 1 or any(body.find(mark) >= 0 for mark in _model_marks(fields)) or _escapes(body)
 
 
 def may_name_objects(body: bytes, fields: frozenset[str]) -> bool:
     """Return whether a body may refer to objects by one of these fields."""
-    return _marks(fields).search(body) is not None
+    by_id, others = _object_marks(fields)
+    # One look for what most of them have is enough for most bodies.
+    if body.find(b"_id") >= 0 and any(body.find(mark) >= 0 for mark in by_id):
+        return True
+    return any(body.find(mark) >= 0 for mark in others) or _escapes(body)
+
+
+def _escapes(body: bytes) -> bool:
+    """Return whether letters of a body are written as escapes, so that a field's name may not look like itself."""
+    return body.find(b"\\u00") >= 0 and ESCAPED.search(body) is not None
+
+
+@lru_cache
+def _model_marks(fields: tuple[str, ...]) -> tuple[bytes, ...]:
+    # Of `tools[].models`, the last step is rarer than the first. Every body has a `model`.
+    names = {field.rpartition(".")[2].removesuffix("[]") for field in fields} - {"model"}
+    return tuple(b'"%b"' % name.encode() for name in sorted(names))
+
+
+@lru_cache
+def _object_marks(fields: frozenset[str]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    marks = {name: b'"%b"' % name.encode() for name in sorted(fields)}
+    return (
+        tuple(mark for name, mark in marks.items() if "_id" in name),
+        tuple(mark for name, mark in marks.items() if "_id" not in name),
+    )
 
 
 def models_of(body: bytes, paths: Iterable[str]) -> list[str]:
@@ -56,7 +81,7 @@ def models_of_query(query: bytes) -> list[str]:
 def objects_of(body: bytes, fields: Collection[str], everyones: tuple[str, ...] = ()) -> NamedObjects:
     """Return the ids of objects that a body names.
 
-    `everyones`: types by which it would ask for what all clients have stored. Raises BadRequest for one of them.
+    `everyones`: types by which it would ask for what all clients have stored. Raises NotAllowed for one of them.
     """
     used: set[str] = set()
     echoed: set[str] = set()
@@ -69,7 +94,7 @@ def objects_of(body: bytes, fields: Collection[str], everyones: tuple[str, ...] 
         elif isinstance(node, Pairs):
             kinds = [kind for kind in node.all("type") if isinstance(kind, str)]
             if any(kind in everyones for kind in kinds):
-                raise BadRequest(f"{kinds[0]} asks for what all client keys have stored", code="shared_list")
+                raise NotAllowed(f"{kinds[0]} asks for what all client keys have stored", code="shared_list")
             if any(_ECHOED_TYPES.fullmatch(kind) for kind in kinds):
                 found = echoed
             waiting += [(value, echoed if name in _ECHOED else found) for name, value in node]
@@ -104,15 +129,6 @@ def _names(value: object, path: str) -> Iterator[str]:
             yield from _names(one, path)
     elif value is not None:
         raise BadRequest(f"{path} must name models", path=path)
-
-
-@lru_cache
-def _marks(fields: Collection[str]) -> re.Pattern[bytes]:
-    """Return what is found in every body that has one of these fields, whatever way its name is written."""
-    # Of `tools[].models`, the last step is rarer than the first. Every body has a `model`.
-    names = {field.rpartition(".")[2].removesuffix("[]") for field in fields} - {"model"}
-    alternatives = "|".join(re.escape(name) for name in sorted(names))
-    return re.compile(rb'"(?:%b)"|%b' % (alternatives.encode(), ESCAPED.pattern))
 
 
 def has_doubles(body: bytes) -> bool:

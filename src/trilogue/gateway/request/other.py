@@ -13,6 +13,7 @@ from functools import partial
 from msgspec import Struct
 
 from trilogue.errors import BadRequest, ClientError
+from trilogue.gateway.request.batch_files import BATCH, BatchLines
 from trilogue.gateway.request.call import read_named, with_model
 from trilogue.gateway.request.context import RequestContext, watching
 from trilogue.gateway.request.forms import FormReader, boundary_of
@@ -23,12 +24,16 @@ from trilogue.gateway.request.ownership import check_objects, is_guarded, object
 from trilogue.gateway.request.uploads import HeldUpload
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamProvider
+from trilogue.jsontext.pairs import read_pairs
 from trilogue.model import Protocol
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import NoRoute, Upstream
 from trilogue.upstream import UpstreamRequest
 
+_FILES = "/v1/files"
+_SEARCH = "/search"
+"""the end of a path that only looks at an object, although it is asked with POST"""
 PROVIDER_HEADER = "trilogue-provider"
 """the header by which a client names the provider, where there are several that fit"""
 
@@ -42,7 +47,13 @@ class OtherRoute(Struct, frozen=True):
     @property
     def object_fields(self) -> frozenset[str]:
         """Request fields with ids of objects."""
-        return CODECS[self.protocols[0]].endpoint.object_fields
+        return CODECS[self.protocols[0]].endpoint.all_object_fields
+
+    @property
+    def reference_fields(self) -> tuple[str, ...]:
+        """Fields with ids of any kind, also those of earlier responses, in requests inside of a batch."""
+        states = [field for one in self.protocols for field in CODECS[one].endpoint.state_fields]
+        return (*sorted(self.object_fields), *states)
 
     @property
     def model_fields(self) -> tuple[str, ...]:
@@ -93,11 +104,15 @@ async def read_other(context: RequestContext, route: OtherRoute) -> OtherCall:
         if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
             context.byte_observers.inbound_request(body)
         named = await in_thread(read_named, body) if len(body) > LARGE_BYTES else read_named(body)
+        if guarded and route.endpoint.objects and BATCH in read_pairs(named.body).all("purpose"):
+            # Its parts come later, and do not say what they are for.
+            raise BadRequest(f"send a file for a batch as a form to {_FILES}", path="purpose")
         return OtherCall(route=route, model=named.model, body=named.body)
-    form = None
+    form, lines = None, None
     if boundary is not None and (route.endpoint.models or guarded):
         form = FormReader(boundary, route.object_fields if guarded else ())
-    upload = HeldUpload(request, server.max_upload_bytes, form)
+        lines = BatchLines(route.reference_fields) if guarded and route.endpoint.objects else None
+    upload = HeldUpload(request, server.max_upload_bytes, form, lines)
     if route.endpoint.models:
         await upload.find_model(server.max_body_bytes)
     return OtherCall(route=route, model=upload.model.name if upload.model is not None else "", upload=upload)
@@ -112,7 +127,8 @@ async def check_objects_of(context: RequestContext, call: OtherCall, targets: Se
         object_store(context)
     subject = subject_of(context.entry.path, route.endpoint) if route.endpoint.objects else ""
     if subject:
-        await check_objects(context, NamedObjects(frozenset({subject})), providers)
+        changes = context.request.method != "GET" and not context.entry.path.endswith(_SEARCH)
+        await check_objects(context, NamedObjects(frozenset({subject})), providers, changes=changes)
     if call.body:
         work = partial(objects_of, call.body, route.object_fields, route.endpoint.everyones)
         await check_objects(context, await in_thread(work) if len(call.body) > LARGE_BYTES else work(), providers)

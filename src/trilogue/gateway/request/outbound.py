@@ -172,12 +172,12 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     options = RequestOptions(
         strict=call.strict,
         repair=services.config.repair_history,
-        sealer=services.sealer,
+        sealer=call.sealer,
         recall=None if call.memory is None else _recalled(call.memory, place, services),
     )
     body = call.body if call.turn is None else call.turn.expanded
     if CODECS[call.client].endpoint.compaction and body.find(ITEM_MARK) >= 0:
-        body = opened(body, services.sealer)
+        body = opened(body, call.sealer)
     up = translate_request_with(body, call.client, target, options)
     wire, losses = up.body, up.losses
     if call.memory is not None and call.memory.unread:
@@ -224,8 +224,11 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     elif not keeps_state:
         refuse_state(body, call.client)
     codec, source = CODECS[call.client], body
+    if services.store is None and codec.endpoint.continues:
+        # Whatever the upstream stores: the client cannot fetch it here.
+        echo = {**(echo or {}), "store": False}
     if codec.may_hold_sealed(body, accepts_text(call.client, profile)):
-        body, foreign = own_body(body, call.client, call.strict, services.sealer, profile)
+        body, foreign = own_body(body, call.client, call.strict, call.sealer, profile)
         losses, source = losses + foreign, body
     if model != call.model:
         body = with_model(body, call.model, model)

@@ -58,14 +58,17 @@ async def check_body(context: RequestContext, body: bytes, targets: Sequence[Ups
     await check_objects(context, named, {target.provider for target in targets})
 
 
-async def check_objects(context: RequestContext, named: NamedObjects, providers: Collection[str]) -> None:
+async def check_objects(
+    context: RequestContext, named: NamedObjects, providers: Collection[str], *, changes: bool = False
+) -> None:
     """Raise UnknownObject if the client of a request may not use one of these objects at one of these providers.
 
     Nobody is known to own what was made before there were owners, or outside of the gateway. So only those of a single
-    client can use it, unless the configuration says otherwise. Raises StoreError.
+    client can use it, unless the configuration says otherwise. `changes`: the objects may be changed or deleted, which
+    is only for owners. Raises StoreError.
     """
-    server = context.entry.services.config.server
-    ids = sorted((named.used | named.echoed) - set(server.open_objects))
+    opened = () if changes else context.entry.services.config.server.open_objects
+    ids = sorted((named.used | named.echoed).difference(opened))
     if not ids:
         return
     store = object_store(context)
@@ -122,11 +125,15 @@ class ObjectResponse:
         found = parse_upstream(body, whole=True)
         if self.is_list:
             return await self._own_part(found)
-        made = found.get("id") if method == "POST" else None
-        owner = await self._owner()
-        if isinstance(made, str) and made != self.subject:
-            await self._note([made], owner, made=not self.subject)
-        await self._note(self._parts([found]), owner)
+        if not self.subject:
+            key, made = self._context.entry.key, found.get("id")
+            own = ObjectOwner(self._provider, self._context.owner, key.options.owner if key is not None else "")
+            await self._note([made] if isinstance(made, str) else [], own, made=True)
+            return body
+        parts = self._parts([found])
+        owner = await self._owner() if parts else None
+        if owner is not None:
+            await self._note(parts, owner)
         return body
 
     async def _own_part(self, found: dict[str, Json]) -> bytes:
@@ -157,15 +164,11 @@ class ObjectResponse:
         ends = {"first_id": first, "last_id": last}
         return dump({**found, "data": shown, **{name: end for name, end in ends.items() if name in found}})
 
-    async def _owner(self) -> ObjectOwner:
-        """Return who owns what a response is about: whoever owns its subject, else the client of the request."""
-        key = self._context.entry.key
-        own = ObjectOwner(self._provider, self._context.owner, key.options.owner if key is not None else "")
-        if not self.subject:
-            return own
+    async def _owner(self) -> ObjectOwner | None:
+        """Return who owns the object that a response is about; None if nobody is known to."""
         store = object_store(self._context)
         owners = await store.service.read(store.store.objects.owners, [self.subject])
-        return next((one for one in owners.get(self.subject, ()) if one.provider == self._provider), own)
+        return next((one for one in owners.get(self.subject, ()) if one.provider == self._provider), None)
 
     def _parts(self, found: Iterable[dict[str, Any]]) -> list[str]:
         """Return the ids of objects that the vendor has made from others."""

@@ -5,7 +5,8 @@ In: the request of a client. Out: a source for each attempt. What is sent is wha
 
 from __future__ import annotations
 
-from trilogue.gateway.request.forms import FormReader, FoundModel
+from trilogue.gateway.request.batch_files import BatchLines
+from trilogue.gateway.request.forms import FormReader, FoundValue
 from trilogue.serving import HttpRequest
 
 HELD_BYTES = 1024 * 1024
@@ -13,12 +14,18 @@ HELD_BYTES = 1024 * 1024
 
 
 class HeldUpload:
-    """The body of a request while it arrives. `limit`: the largest one that is taken. `form`: reads it on the way."""
+    """The body of a request while it arrives. `limit`: the largest one that is taken.
 
-    def __init__(self, request: HttpRequest, limit: int, form: FormReader | None = None) -> None:
+    `form`: reads it on the way. `lines`: looks for ids in it, in case it is a file for a batch.
+    """
+
+    def __init__(
+        self, request: HttpRequest, limit: int, form: FormReader | None = None, lines: BatchLines | None = None
+    ) -> None:
         self._request = request
         self._limit = limit
         self._form = form
+        self._lines = lines
         self._arrived = 0
         self.declared = request.declared_length
         self.held = bytearray()
@@ -28,7 +35,7 @@ class HeldUpload:
         """whether all that has arrived is held, so that another attempt can send it again"""
 
     @property
-    def model(self) -> FoundModel | None:
+    def model(self) -> FoundValue | None:
         """The model that the form names, as far as it has arrived."""
         return None if self._form is None else self._form.model
 
@@ -43,6 +50,8 @@ class HeldUpload:
             self._form.feed(data)
             if not data or self._arrived == self.declared:
                 self._form.close()
+            if self._lines is not None:
+                self._lines.feed(data, self._form.purpose)
         if not data:
             self.complete = True
         elif self.replayable and len(self.held) < most:

@@ -12,8 +12,9 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamError
-from trilogue.gateway.response.pass_through import EVENT_END, LONGEST_END, NUMBERS, UNREPORTED, PassThrough
+from trilogue.gateway.response.pass_through import ENDS, EVENT_END, LONGEST_END, NUMBERS, UNREPORTED, PassThrough
 from trilogue.gateway.response.raw_pieces import RawPieces
+from trilogue.gateway.response.untold import Untold, is_late
 from trilogue.gateway.stored.echo import echoed_events
 from trilogue.jsontext.text import dump
 from trilogue.model import (
@@ -69,13 +70,16 @@ class JudgedPassThrough(PassThrough):
         self._echo = echo
         self._ledger = Ledger()
         self.losses = self._ledger.losses
-        run.attach(self._ledger, unsigned)
+        run.attach(self._ledger, unsigned, protocol)
         self._sequencer = Sequencer()
         self._pieces = RawPieces()
         self._retained = False
         """whether the last event was not told completely, so that what follows waits with it"""
         self._edge = b""
         """the last bytes that arrived"""
+        self._untold = Untold(run)
+        self.rewrites = False
+        """whether an event cannot be forwarded as it came, so that the stream is encoded from there on"""
         self._encoding: StreamEncoder | None = None
         """writes the stream from the first change on"""
         self._room = MOST_TEXT
@@ -111,6 +115,7 @@ class JudgedPassThrough(PassThrough):
         events = self._decoder.close()
         tail = b"".join(self._tail)
         self._tail = []
+        tail = b"" if ended and is_late(tail + b"\n\n") else tail
         return self._add(tail if ended else self._completed(tail), events)
 
     def fail(self, error: UpstreamError) -> bytes:
@@ -126,7 +131,7 @@ class JudgedPassThrough(PassThrough):
 
     def release(self, events: list[Event]) -> bytes:
         """Return the bytes for events that the policies let go on."""
-        if self._encoding is not None or self._run.changed:
+        if self._encoding is not None or self.rewrites or self._run.changed:
             return self._edited(self._encode([*self._pieces.rest(), *events]))
         out = self._pieces.release(events)
         last = events[-1] if events else None
@@ -157,6 +162,8 @@ class JudgedPassThrough(PassThrough):
         """Take bytes that end with an event, or inside of one."""
         if self.done:
             return b""
+        if self._decoder.done:
+            return self._take_late(part)
         events = self._repeated.feed(part)
         self._tail.append(part)
         self.moved = self.moved or bool(events)
@@ -164,7 +171,20 @@ class JudgedPassThrough(PassThrough):
             return b""
         raw = b"".join(self._tail)
         self._tail = []
+        if self._encoding is None and not self.rewrites:
+            kinds = self._decoder.retained
+            unwanted = bool(kinds) and not self._run.wants(kinds)
+            self.rewrites = self._untold.is_hidden(raw, events, over=self._decoder.done, unwanted=unwanted)
         return self._add(raw, events)
+
+    def _take_late(self, part: bytes) -> bytes:
+        """Take bytes behind the end of the response. What says anything was not judged, and is dropped."""
+        self._tail.append(part)
+        raw = b"".join(self._tail)
+        if not raw.endswith(ENDS):
+            return b""
+        self._tail = []
+        return b"" if is_late(raw) else self._add(raw, [])
 
     def _pass_text(self, raw: bytes, event: Delta | ReasoningDelta) -> bytes:
         """Return an event that only has more text of the open block, or what takes its place."""
@@ -174,11 +194,11 @@ class JudgedPassThrough(PassThrough):
         given: list[Event] = [event]
         out = self._run.feed(given)
         pieces = self._pieces
-        if pieces.idle and (out is given or out == given) and not self._run.changed:
+        if pieces.idle and (out is given or out == given) and not self._run.changed and not self.rewrites:
             pieces.pass_text(raw, event)
             return raw if self._spelling is None else self._edited(raw)
         pieces.add(raw, given, shapes=False, retained=False)
-        if self._run.changed:
+        if self._run.changed or self.rewrites:
             return self.release(out)
         passed = pieces.release(out)
         return passed if self._spelling is None else self._edited(passed)

@@ -131,7 +131,7 @@ def _path(client: ClientResponse, attempt: UpstreamAttempt, run: PolicyRun, serv
         outbound.protocol,
         lambda: reply_for(client, attempt),
         run,
-        unsigned_for(attempt, services.sealer),
+        unsigned_for(attempt, call.sealer),
         name=call.shown_model if outbound.renamed else "",
         echo=outbound.echo,
     )

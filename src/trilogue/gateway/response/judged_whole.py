@@ -64,7 +64,7 @@ async def _passed(
     client: ClientResponse, attempt: UpstreamAttempt, body: bytes, policies: RequestPolicies, sealer: Sealer
 ) -> JudgedResponse:
     run, ledger, outbound = policies.response_run(), Ledger(), attempt.outbound
-    run.attach(ledger, unsigned_for(attempt, sealer))
+    run.attach(ledger, unsigned_for(attempt, sealer), outbound.protocol)
     if _streams(attempt, body):
         body = dump(collect_stream(body, protocol=outbound.protocol))
     large = len(body) > LARGE_BYTES

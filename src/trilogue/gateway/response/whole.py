@@ -43,7 +43,7 @@ async def relay_whole(
     losses = attempt.outbound.losses
     if client.call.policies is not None and client.call.policies.sees_responses:
         summary, body, translation, changes = await judged_whole(
-            client, attempt, body, client.call.policies, services.sealer
+            client, attempt, body, client.call.policies, client.call.sealer
         )
         losses = [*losses, *changes]
     elif len(body) > LARGE_BYTES:

@@ -77,7 +77,7 @@ class KeyRing:
     def __init__(self, keys: Sequence[ConfiguredKey] = (), *, required: bool = False) -> None:
         self._pepper = secrets.token_bytes(32)
         self._configured = [(one.key, key_digest(one.text), one.expires) for one in keys]
-        self._required = required or bool(keys)
+        self._always_required = self._required = required or bool(keys)
         self._keys: dict[bytes, ClientKey] = {}
         self.next_change: float | None = None
         """when the next key stops working by itself"""
@@ -90,8 +90,8 @@ class KeyRing:
     def __bool__(self) -> bool:
         return self._required
 
-    def update(self, managed: Sequence[ManagedKey], now: float) -> None:
-        """Take the keys that work now. Once there is a key made at run time, keys are needed, even if it is revoked."""
+    def update(self, managed: Sequence[ManagedKey], now: float, *, needed: bool = False) -> None:
+        """Take the keys that work now. `needed`: requests need a key, whether or not one works."""
         found = {
             self._peppered(digest): key for key, digest, expires in self._configured if expires is None or expires > now
         }
@@ -104,8 +104,9 @@ class KeyRing:
         self._keys = found
         self.version += 1
         owners = {key.owner for key, _, _ in self._configured} | {f"{one.name}:{one.id}" for one in managed}
-        self.is_shared = len(owners) > 1
-        self._required = self._required or bool(managed)
+        # Keys that cannot be read, or are gone, may have made what is stored.
+        self.is_shared = len(owners) > 1 or (needed and not managed)
+        self._required = self._always_required or bool(managed) or needed
         ends = [*(expires for _, _, expires in self._configured), *(one.next_change(now) for one in managed)]
         self.next_change = min((end for end in ends if end is not None and end > now), default=None)
 

@@ -17,6 +17,7 @@ from trilogue.config import ProviderSettings, StateSettings, state_file
 from trilogue.demo import DemoTransport
 from trilogue.gateway.setup.provider import TransportFor
 from trilogue.gateway.setup.response_store import FILE_NAME, MEMORY, limits_of, place_of
+from trilogue.state.database import check_database
 from trilogue.state.responses import ResponseStore, SqliteDatabase, StoreAway, StoreError, database_of
 from trilogue.upstream import HttpTransport, Transport
 
@@ -29,7 +30,10 @@ def default_store(config_file: Path | None) -> Path:
 
 
 def store_fault(settings: StateSettings, keys: tuple[bytes, ...], config_file: Path | None) -> StoreError | None:
-    """Return why the store of a configuration cannot be used; None if it can. A default file is not created yet."""
+    """Return why the store of a configuration cannot be used; None if it can. A default file is not created yet.
+
+    A default file that is damaged is set aside. One that the configuration names is left as it is.
+    """
     default = default_store(config_file)
     where = place_of(settings, default)
     if not settings.kept or where == MEMORY:
@@ -37,9 +41,13 @@ def store_fault(settings: StateSettings, keys: tuple[bytes, ...], config_file: P
     if settings.store is None and not default.exists():
         reason = unwritable(default)
         return StoreAway(f"cannot write {where}: {reason}") if reason else None
-    store = ResponseStore(database_of(where), keys, limits_of(settings))
+    database = database_of(where)
+    store = ResponseStore(database, keys, limits_of(settings))
     try:
-        store.check()
+        if settings.store is None:
+            check_database(database, store.check)
+        else:
+            store.check()
     except StoreError as error:
         return error
     finally:

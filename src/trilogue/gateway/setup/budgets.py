@@ -102,8 +102,8 @@ def unpriced_targets(config: Config, hour: int) -> Iterator[tuple[str, str]]:
 
     The model is "" if no price of the provider's models is known.
     """
-    shared = [*config.owners.values(), *config.model_limits.values()]
-    budgets = [one.budget for one in (*config.keys, *config.routes, *shared)]
+    budgets = [one.budget for one in (*config.owners.values(), *config.model_limits.values())]
+    budgets += [*(key.budget for key in config.keys), *(route.budget for route in config.routes)]
     if not any(one.is_set and one.unknown_prices == "refuse" for one in budgets):
         return
     empty = {name for name, one in config.served.items() if one.price_book().is_empty}

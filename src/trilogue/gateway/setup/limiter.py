@@ -94,12 +94,16 @@ class Reservation(Struct):
 class Asked(NamedTuple):
     """What a request asks for: a model, as the client names it, and the route that it goes by.
 
-    `by_policy`: a policy asks, so it is no request of the key and its owner, who only pay for it.
+    `by_policy`: a policy asks, so it is no request of the key and its owner, who only pay for it. `routes`: all routes
+    whose limits and budgets hold for it, because it may be sent to one of their targets. `names`: all names of the
+    model: the client's, and those of the targets.
     """
 
     model: str
     route: str
     by_policy: bool = False
+    routes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 _ANYTHING = Asked("", "")
@@ -293,10 +297,10 @@ class Limiter:
             found.append(owner)
         if asked.by_policy:
             found = [replace(one, pays_only=True) for one in found]
-        route = self._routes.get(asked.route)
-        if route is not None:
-            found.append(route)
-        return tuple([*found, *(subject for pattern, subject in self._models if pattern.fullmatch(asked.model))])
+        found += [self._routes[route] for route in asked.routes if route in self._routes]
+        names = (asked.model, *asked.names)
+        found += [subject for pattern, subject in self._models if any(pattern.fullmatch(name) for name in names)]
+        return tuple(found)
 
     def _warn(self, warned: Warned) -> None:
         """Say in the log and by the webhook that a budget is nearly spent."""

@@ -1,7 +1,7 @@
 """The policies of a configuration, and which of them apply to a request.
 
-In this order: those of the server, of the client key, of the route, and of the model. A policy that several lists name
-applies once, at its first place.
+In this order: those of the server, of the client key, of the routes, and of the model. A policy that several lists name
+applies once, at its first place. Which routes these are, `Router.ruling` says.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trilogue.errors import ClientError
 from trilogue.gateway.policies.driver import HookThreads
 from trilogue.model import Protocol
 from trilogue.policies import Policy
-from trilogue.routing import NoRoute, Router, Upstream
+from trilogue.routing import Router, Upstream
 from trilogue.routing.patterns import compile_match
 
 MAX_CHOSEN = 1000
@@ -72,14 +72,10 @@ class PolicyTable:
         return chosen
 
     def _choose(self, own: Sequence[str], model: str, client: Protocol, targets: Sequence[Upstream]) -> ChosenPolicies:
-        try:
-            # What passes through may name no model.
-            number = self._router.resolve(model, client).route if model else None
-        except NoRoute:
-            number = None
-        route = None if number is None else self._routes[number]
-        names = [*self._server, *own, *(route.policies if route is not None else ()), *self._for(model, targets)]
-        return ChosenPolicies(self._named(dict.fromkeys(names)), "" if route is None else route.match)
+        routes = [self._routes[number] for number in self._router.ruling(model, client, targets)]
+        of_routes = [name for route in routes for name in route.policies]
+        names = [*self._server, *own, *of_routes, *self._for(model, targets)]
+        return ChosenPolicies(self._named(dict.fromkeys(names)), routes[0].match if routes else "")
 
     def _for(self, model: str, targets: Sequence[Upstream]) -> Iterable[str]:
         """Yield the policies of a model, by the name that the client knows and by those of its upstreams."""

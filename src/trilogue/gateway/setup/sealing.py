@@ -8,6 +8,7 @@ database is away.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from trilogue.cipher import KEY_BYTES
 from trilogue.config import Config, Secret, state_directory
 from trilogue.errors import TrilogueError
+from trilogue.state.aside import set_aside
 from trilogue.state.database import Database, PostgresqlDatabase, database_of
 from trilogue.state.responses import StoreAway, StoreError
 from trilogue.state.shared_secret import shared_secret
@@ -23,6 +25,8 @@ from trilogue.translate.reasoning.seal import Sealer
 SEAL_FILE = "seal.key"
 SHARED_NAME = "seal"
 _DIGEST_CHARACTERS = 12
+_SECRET = re.compile(r"[\w-]{43}", re.ASCII)
+"""what `shared_secret` makes"""
 
 
 class NoSealKey(TrilogueError):
@@ -42,6 +46,8 @@ def stored_sealer(config: Config) -> tuple[Sealer, str]:
         # The machine may have stored something before it shared a database.
         return Sealer([_shared_key(database), *_key_in(path)]), ""
     try:
+        if path.exists():
+            set_aside(path, lambda: path.is_dir() or len(path.read_bytes()) != KEY_BYTES)
         if not path.exists():
             _write_private(path, secrets.token_bytes(KEY_BYTES))
         return Sealer([path.read_bytes()]), ""
@@ -114,10 +120,12 @@ def _key_in(path: Path) -> list[bytes]:
 
 
 def _text_in(path: Path) -> str:
+    """Return the copy of a shared secret; "" if there is none that could be one: nothing may be sealed with garbage."""
     try:
-        return path.read_text("utf-8").strip()
+        text = path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
+    return text if _SECRET.fullmatch(text) else ""
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import TypeVar
 
 from msgspec import Struct
@@ -33,7 +34,7 @@ from trilogue.prices import TokenPrices
 from trilogue.prices.book import HOUR_SECONDS
 from trilogue.protocols.registry import DEFAULT
 from trilogue.routing import Router, Upstream
-from trilogue.translate.reasoning.seal import Sealer
+from trilogue.translate.reasoning.seal import Audience, Sealer
 from trilogue.upstream import HttpTransport, Transport
 
 MAX_RESOLVED = 1000
@@ -63,6 +64,7 @@ class Services:
         self.resolved = self._resolved.get
         """the targets of a model and a client's protocol, if they were resolved before"""
         self._route_names: dict[tuple[str, Protocol], str] = {}
+        self._ruling: dict[tuple[str, Protocol, tuple[Upstream, ...]], tuple[str, ...]] = {}
         self.sealer = sealer
         configured = configured_keys(config)
         self.configured = tuple([one.key for one in configured])
@@ -72,13 +74,12 @@ class Services:
         self._admin_keys = KeyRing([ConfiguredKey(ClientKey(name), key.reveal()) for name, (key, _) in admins.items()])
         self.limits = GatewayLimits(server.max_body_bytes, server.keepalive_seconds)
         carried = state.take(config)
-        self.pools = carried.pools
+        self.pools, self.catalog = carried.pools, carried.catalog
         self.store = carried.stores.durable
         """what is kept of responses and conversations; None if the configuration wants nothing kept"""
         self.stores = carried.stores
         """the same, and a store in memory for reasoning that must not be written"""
         self.refused_reasoning = carried.refused_reasoning
-        self.catalog = carried.catalog
         self.history = carried.history
         """the latest requests"""
         self.managed_keys = carried.managed_keys
@@ -150,9 +151,22 @@ class Services:
         """Return the observer of this class, if there is one."""
         return next((one for one in self._observers if isinstance(one, kind)), None)
 
+    def sealer_of(self, key: ClientKey | None) -> Sealer:
+        """Return what seals reasoning for a client key: other keys cannot open it, unless they share their objects."""
+        shared = self.config.server.shared_objects
+        if key is None or not key.owner or shared == "all":
+            return self.sealer
+        # A key that is rotated or renamed keeps what follows the colon.
+        own, team = _digest("key", key.owner.rpartition(":")[2]), key.options.owner
+        if shared == "key" or not team:
+            return self.sealer.bound_to(Audience(own, frozenset({own})))
+        group = _digest("owner", team)
+        return self.sealer.bound_to(Audience(group, frozenset({own, group})))
+
     def renew_keys(self) -> None:
         """Accept the client keys that work now, and no others."""
-        self.keys.update(self.managed_keys.keys, time.time())
+        managed = self.managed_keys
+        self.keys.update(managed.keys, time.time(), needed=managed.is_needed)
 
     def observe(self, capture: Observer | None) -> None:
         """Add an observer to those of new requests, in place of the one that was added before; None to add none."""
@@ -181,6 +195,17 @@ class Services:
             self._route_names[model, client] = known
         return known
 
+    def ruling_routes(self, model: str, client: Protocol, targets: Sequence[Upstream]) -> tuple[str, ...]:
+        """Return the routes whose policies, limits and budgets hold for a request, as their `match`."""
+        known = (model, client, tuple(targets))
+        found = self._ruling.get(known)
+        if found is None:
+            if len(self._ruling) >= MAX_RESOLVED:
+                self._ruling.clear()
+            numbers = self.router.ruling(model, client, targets)
+            found = self._ruling[known] = tuple(dict.fromkeys(self.config.routes[number].match for number in numbers))
+        return found
+
     async def offered(self, model: str, client: Protocol) -> Upstream | None:
         """Return the target of a model that no route knows: a provider that lists it, or None.
 
@@ -205,6 +230,11 @@ class Services:
         """Close every connection of this configuration."""
         for transport in self._transports:
             await transport.aclose()
+
+
+def _digest(kind: str, name: str) -> str:
+    """Return a short name for a client key or an owner inside of sealed values."""
+    return blake2b(f"{kind}:{name}".encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
 def configured_keys(config: Config) -> list[ConfiguredKey]:

@@ -31,6 +31,7 @@ from trilogue.cipher import KEY_BYTES
 from trilogue.config import Config, Secret
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.config.types import ClientKeySettings
+from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.observe.history import RequestHistory
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.policies.approvals import Approvals
@@ -93,6 +94,7 @@ class WorkerState:
         self.cluster = WorkerCluster(lambda name: _sibling(file, name))
         self.leases: LeaseKeeper | None = None
         """what a cluster has granted; None without one"""
+        self._guard = Guard()
         self._config: Config | None = None
         self._refused_reasoning = RefusedReasoning()
         self._catalog = Catalog()
@@ -126,11 +128,12 @@ class WorkerState:
 
     def tick(self) -> None:
         """Share what happened with other processes and machines. Call it several times a second."""
-        self.sync()
-        self.cluster.tick()
-        self.pools.share_with(self.cluster.nodes)
+        self._guard.run("accounts", self.sync)
+        self._guard.run("cluster", self.cluster.tick)
+        self._guard.run("shares of limits", lambda: self.pools.share_with(self.cluster.nodes))
         if self.leases is not None:
-            self.leases.tick(self.cluster.nodes)
+            leases = self.leases
+            self._guard.run("leases", lambda: leases.tick(self.cluster.nodes))
 
     def store_health(self) -> dict[str, StoreHealth]:
         """Return how reading and writing goes, by the name of the store in metrics."""
@@ -139,15 +142,16 @@ class WorkerState:
 
     async def aclose(self) -> None:
         """Write what is left and close everything."""
-        self.close()
-        if self.leases is not None:
-            await self.leases.aclose()
-        await asyncio.to_thread(self.cluster.close)
-        await self.stores.close()
-        await self.managed_keys.aclose()
-        await self._approvals.aclose()
-        await self.webhook.aclose()
-        self.limits.close()
+        await close_all(
+            ("accounts", self.close),
+            *([("leases", self.leases.aclose)] if self.leases is not None else []),
+            ("cluster", lambda: asyncio.to_thread(self.cluster.close)),
+            ("responses", self.stores.close),
+            ("client keys", self.managed_keys.aclose),
+            ("approvals", self._approvals.aclose),
+            ("webhook", self.webhook.aclose),
+            ("limits", self.limits.close),
+        )
 
 
 class WorkerPools:

@@ -149,7 +149,10 @@ def _opened_item(data: bytes, sealer: Sealer, position: int) -> bytes:
     except SealError:
         opaque = None
     if opaque is None or opaque.kind is not OpaqueKind.SUMMARY:
-        text = "this gateway cannot read the compaction item: it was changed, or sealed with another key (seal_keys)"
+        text = (
+            "this gateway cannot read the compaction item: it was changed, made for another client key, or sealed with "
+            "another key (seal_keys)"
+        )
         raise BadRequest(text, path=f"input[{position}]", code="invalid_encrypted_content")
     return _user_message(INTRODUCTION + opaque.value)
 

@@ -20,25 +20,37 @@ _decode = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def echoed_body(body: bytes, fields: dict[str, Json]) -> bytes:
-    """Return a response object with other values for these fields; unchanged if it is not an object."""
+    """Return a response object with other values for these fields; unchanged if it has them or is not an object."""
     try:
-        return dump({**_decode(body), **fields})
+        found, wanted = _decode(body), {name: dump(value) for name, value in fields.items()}
     except DECODE_ERRORS:
         return body
+    if all(bytes(found.get(name, b"")) == value for name, value in wanted.items()):
+        return body
+    return dump({**found, **fields})
 
 
 def echoed_events(data: bytes, fields: dict[str, Json]) -> bytes:
     """Return whole events of a stream, in which response objects have other values for these fields."""
     if _LIFECYCLE.search(data) is None:
         return data
-    return b"".join(_frame(event, fields) for event in SseParser().feed(data))
+    events = SseParser().feed(data)
+    changed = [_changed(event.data, fields) for event in events]
+    if all(one is event.data for one, event in zip(changed, events, strict=True)):
+        return data
+    return b"".join(_frame(event, one) for event, one in zip(events, changed, strict=True))
 
 
-def _frame(event: SseEvent, fields: dict[str, Json]) -> bytes:
-    data = event.data
-    if _LIFECYCLE.search(data) is not None:
-        wire = _decode(data)
-        if "response" in wire:
-            data = dump({**wire, "response": Raw(echoed_body(bytes(wire["response"]), fields))})
+def _changed(data: bytes, fields: dict[str, Json]) -> bytes:
+    """Return the data of an event with other values for these fields; the same object if nothing changes."""
+    if _LIFECYCLE.search(data) is None:
+        return data
+    wire = _decode(data)
+    body = bytes(wire.get("response", b""))
+    echoed = echoed_body(body, fields)
+    return data if echoed is body else dump({**wire, "response": Raw(echoed)})
+
+
+def _frame(event: SseEvent, data: bytes) -> bytes:
     name = b"event: %b\n" % event.event.encode() if event.event else b""
     return b"%bdata: %b\n\n" % (name, data.replace(b"\n", b"\ndata: "))

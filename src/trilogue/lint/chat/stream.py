@@ -142,7 +142,10 @@ class ChatStream:
         if self._expected.known and not self._expected.include_usage:
             report.add("B33", "a usage object that the request did not ask for")
         is_over = all(choice.finish is not None for choice in self._choices.values())
-        report.check(not choices and is_over, "B30", "usage together with choices or before a finish_reason")
+        if choices or not is_over:
+            # Many servers send usage with the finish_reason, in what is their last chunk.
+            is_common = is_over and not report.own
+            report.add("B30", "usage together with choices or before a finish_reason", note=is_common)
         check_usage(usage, report)
 
     def _on_entry(self, entry: dict[str, Json], *, is_first: bool, among: list[dict[str, Json]]) -> None:

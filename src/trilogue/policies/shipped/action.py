@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from trilogue.errors import TrilogueError
@@ -27,6 +28,11 @@ class ActionSettings(PolicySettings, frozen=True, kw_only=True, forbid_unknown_f
 
     instead: Instead = "text"
     words: str = "{what} was blocked by a policy: {reason}."
+
+
+def fits_name(patterns: Iterable[str], name: str) -> bool:
+    """Return whether the name of a tool fits one of some patterns. Capital and small letters are the same."""
+    return any([fnmatchcase(name.casefold(), pattern.casefold()) for pattern in patterns])
 
 
 def forbid(settings: ActionSettings, what: str, reason: str) -> PolicyVerdict:

@@ -6,7 +6,6 @@ It returns an `ApprovalQuestion`, and the driver shows it and resolves the run w
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -15,10 +14,10 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from trilogue.model import Block
-from trilogue.policies.calls import call_of
+from trilogue.policies.calls import call_of, names_of
 from trilogue.policies.checks import Trouble
 from trilogue.policies.policy import Context, Policy, PolicySettings
-from trilogue.policies.shipped.action import ActionSettings, SettingsProblem, forbid
+from trilogue.policies.shipped.action import ActionSettings, SettingsProblem, fits_name, forbid
 from trilogue.policies.verdicts import PASS, Ask, Pass
 
 _REFERENCE = re.compile(r"(env|file|store|cmd):")
@@ -94,7 +93,7 @@ class Approve(Policy):
     def on_block(self, block: Block, context: Context) -> object:
         """Ask about a call of one of the tools."""
         call = call_of(block)
-        wanted = [pattern for pattern in self._settings.tools if call and fnmatchcase(call.name, pattern)]
+        wanted = any([fits_name(self._settings.tools, name) for name in names_of(block)])
         if call is None or not wanted:
             return PASS
         most = self._settings.characters

@@ -6,10 +6,11 @@ import re
 from typing import Literal
 
 from trilogue.model import Block, Request
+from trilogue.policies.everything import map_everything
 from trilogue.policies.policy import Context, Policy, PolicySettings
 from trilogue.policies.scan import LONGEST_PHRASE, phrase_scan
 from trilogue.policies.shipped.action import SettingsProblem
-from trilogue.policies.texts import map_block, map_request
+from trilogue.policies.texts import map_block
 from trilogue.policies.verdicts import PASS, Rewrite, StopWith
 
 Where = Literal["text", "reasoning", "arguments", "request"]
@@ -49,7 +50,10 @@ class BlockPhrases(Policy):
         """Refuse or change a request with a phrase."""
         if "request" not in self._settings.where:
             return PASS
-        changed = map_request(request, self._changed)
+        fixed: list[str] = []
+        changed = map_everything(request, self._changed, fixed.append)
+        if any([self._scan.finds(text) for text in fixed]):
+            return self._stop()
         return PASS if changed is request else self._verdict(changed)
 
     def on_match(self, match: re.Match[str], context: Context) -> object:

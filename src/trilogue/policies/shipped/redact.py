@@ -16,12 +16,13 @@ from msgspec import field
 
 from trilogue.model import Block, Request, ToolCall
 from trilogue.policies.calls import map_arguments
+from trilogue.policies.everything import map_everything
 from trilogue.policies.policy import Context, Policy, PolicySettings
 from trilogue.policies.scan import Scan, longest_match, written
 from trilogue.policies.shipped.action import SettingsProblem, compiled
 from trilogue.policies.shipped.detectors import DETECTORS, KINDS, PLACEHOLDER, Detector, OwnDetector, scan_for
-from trilogue.policies.texts import map_block, map_request
-from trilogue.policies.verdicts import PASS, Rewrite
+from trilogue.policies.texts import map_block
+from trilogue.policies.verdicts import PASS, Rewrite, StopWith
 
 _KIND = re.compile(r"[A-Z][A-Z_]{1,30}")
 _LONGEST_CUSTOM = 200
@@ -42,6 +43,9 @@ class RedactSettings(PolicySettings, frozen=True, kw_only=True, forbid_unknown_f
     directions: Literal["both", "request", "response"] = "both"
     restore: bool = True
     reasoning: bool = False
+
+
+_CANNOT = "The request was refused by a policy: it has a value to redact in an id, a name or an address."
 
 
 class _Values:
@@ -108,7 +112,11 @@ class Redact(Policy):
         if self._settings.directions == "response":
             return PASS
         values = _Values(_placeholders_in(request))
-        changed = map_request(request, lambda text: self._request.replaced(text, self._marker(values)))
+        fixed: list[str] = []
+        mark = self._marker(values)
+        changed = map_everything(request, lambda text: self._request.replaced(text, mark), fixed.append)
+        if any([self._request.replaced(text, mark) != text for text in fixed]):
+            return StopWith(_CANNOT, reason="a value is where it cannot be redacted")
         context.notes[self] = values
         if changed is request:
             return PASS
@@ -187,5 +195,5 @@ def _placeholders_in(request: Request) -> frozenset[str]:
             found.update([_name_in(mark) for mark in _MARK.findall(text)])
         return text
 
-    map_request(request, look)
+    map_everything(request, look, look)
     return frozenset(found)

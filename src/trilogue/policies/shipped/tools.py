@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.model import Block, CustomTool, FunctionTool, Json, Request, Tool
-from trilogue.policies.calls import Call, call_of, strings_in
+from trilogue.policies.calls import Call, call_of, names_of, strings_in
 from trilogue.policies.policy import Context, Policy, PolicySettings
-from trilogue.policies.shipped.action import ActionSettings, SettingsProblem, compiled_all, forbid
+from trilogue.policies.shipped.action import ActionSettings, SettingsProblem, compiled_all, fits_name, forbid
 from trilogue.policies.shipped.commands import CommandRule, forbidden_by
 from trilogue.policies.shipped.json_schema import Schema
 from trilogue.policies.shipped.places import host_of, hosts_in, is_allowed_host, is_inside, paths_in
@@ -78,29 +77,32 @@ class Tools(Policy):
         call = call_of(block)
         if call is None:
             return PASS
-        reason = self._name_problem(call.name) or self._argument_problem(call)
+        reason = self._block_problem(names_of(block)) or self._argument_problem(call, names_of(block))
         return forbid(self._settings, f"The call of {call.name}", reason) if reason else PASS
+
+    def _block_problem(self, names: tuple[str, ...]) -> str:
+        """Return why a call with these names is forbidden: one of them is denied, or none is allowed."""
+        if any([fits_name(self._settings.deny, name) for name in names]):
+            return "the tool is denied"
+        return "" if any([not self._name_problem(name) for name in names]) else "the tool is not allowed"
 
     def _is_hidden(self, tool: Tool) -> bool:
         return isinstance(tool, FunctionTool | CustomTool) and bool(self._name_problem(tool.name))
 
     def _name_problem(self, name: str) -> str:
-        if _names(self._settings.deny, name):
+        if fits_name(self._settings.deny, name):
             return "the tool is denied"
-        if self._settings.allow is not None and not _names(self._settings.allow, name):
+        if self._settings.allow is not None and not fits_name(self._settings.allow, name):
             return "the tool is not allowed"
         return ""
 
-    def _argument_problem(self, call: Call) -> str:
+    def _argument_problem(self, call: Call, names: tuple[str, ...]) -> str:
         for rule in self._rules:
-            problem = rule.problem(call) if _names(rule.tools, call.name) else ""
+            concerned = any([fits_name(rule.tools, name) for name in names])
+            problem = rule.problem(call) if concerned else ""
             if problem:
                 return rule.reason or problem
         return ""
-
-
-def _names(patterns: tuple[str, ...], name: str) -> bool:
-    return any([fnmatchcase(name.casefold(), pattern.casefold()) for pattern in patterns])
 
 
 class _CheckedRule:
@@ -139,7 +141,9 @@ class _CheckedRule:
         if self._allow or self._inside or self._schema:
             return "the arguments are not a JSON object"
         texts = raw_texts(text)
-        hosts = [host for one in [*texts, completed(text)] for host in hosts_in(one)]
+        # In JSON, a slash may have a backslash in front.
+        read = [*[one.replace("\\/", "/") for one in texts], completed(text)]
+        hosts = [host for one in read for host in hosts_in(one)]
         return self._denied(texts) or self._host_problem(hosts)
 
     def _text_problem(self, strings: list[str]) -> str:
@@ -163,7 +167,7 @@ class _CheckedRule:
             return "a path is outside of the allowed folders"
         hosts = list(hosts_in(arguments))
         if self._argument is not None and not hosts:
-            hosts = [host_of(f"//{text.strip().lstrip('/')}") for text in strings]
+            hosts = [host_of(text) for text in strings]
         return self._host_problem(hosts)
 
     def _host_problem(self, hosts: list[str]) -> str:

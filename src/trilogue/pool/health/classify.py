@@ -13,7 +13,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
+from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure, UpstreamTimeout
 from trilogue.model import Failure, FailureKind
 from trilogue.pool.settings import RetryRule
 from trilogue.protocols.failure.convert import failure_of
@@ -65,6 +65,8 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """HTTP status of the failure, for the record"""
     text: str = ""
     """the reason in our own words; empty if only the upstream's words say it"""
+    unreached: bool = False
+    """whether there was no connection, or one that was closed before any response"""
     words: str = ""
     """the upstream's words, if they are about the account: its key, its money or its limits"""
 
@@ -378,6 +380,7 @@ def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) ->
         any_model=row.any_model,
         blame_proxy=row.blame_proxy or (isinstance(error, UpstreamConnect) and error.proxy),
         status=failure.status,
+        unreached=isinstance(error, UpstreamConnect) or (isinstance(error, UpstreamTimeout) and error.connecting),
         text=str(error) if is_ours else "",
         words="" if is_ours or (row.action, row.scope) not in _ABOUT_ACCOUNT else _words(failure),
     )

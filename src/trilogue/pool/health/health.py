@@ -58,6 +58,8 @@ class Health:
         """the provider is used after the other targets of a request until then"""
         self.why = ""
         """reason of either"""
+        self.reached_at = -math.inf
+        """when the upstream was last heard of: only then is it worth waiting for one that cannot be reached"""
         self._faults = 0
         """of servers or of the network, in a row"""
         self._cooldowns = 0
@@ -91,6 +93,7 @@ class Health:
     def _responded(self, lease: Lease, now: float) -> None:
         """End an outage of the provider that began before this request was sent."""
         self._faults = self._cooldowns = 0
+        self.reached_at = now
         if self.failing_until > now and lease.since >= self._failed_at:
             self.failing_until = 0.0
             self._write(Cooled(self._provider, "", "", 0.0, True, "", 0))
@@ -98,6 +101,8 @@ class Health:
     def failed(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float | None:
         """Apply a verdict. Return until when a cooldown lasts, or None if nothing is cooling down."""
         account = lease.account
+        if not verdict.unreached:
+            self.reached_at = now
         if verdict.action in (Action.CLIENT, Action.STRIP):
             if verdict.why in _PROVES_NOTHING:
                 # The address may be wrong, or what the key may do, and then every request fails like this: it must be

@@ -36,4 +36,5 @@ CODEC = Codec(
     unsealed_calls=unsealed_calls,
     without_sealed=without_sealed,
     search_usage=False,
+    one_text=True,
 )

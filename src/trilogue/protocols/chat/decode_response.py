@@ -222,7 +222,12 @@ def _part_block(part: Json, path: str) -> Block:
         return Text(text=text_value, path=path, extras=fields.rest())
     if kind == "refusal" and isinstance(part.get("refusal"), str):
         return Refusal(text=part["refusal"], path=path)
-    return Native(type=kind, data=part if isinstance(part, dict) else {"value": part}, path=path)
+    data = part if isinstance(part, dict) else {"value": part}
+    return Native(type=kind, data=data, harmless=kind in _HARMLESS, path=path)
+
+
+_HARMLESS = frozenset({"file", "image_url", "input_audio", "reference", "video_url"})
+"""parts without a neutral counterpart of which the client only takes note"""
 
 
 def citation_of(entry: dict[str, Json], offset: int = 0) -> Citation:

@@ -25,6 +25,8 @@ from trilogue.model import (
     Json,
     LogprobsDelta,
     Native,
+    Opaque,
+    OpaqueKind,
     Reasoning,
     ReasoningDelta,
     Refusal,
@@ -95,6 +97,8 @@ class ChatStreamDecoder(TextFlow):
         self._tier: Tier | None = None
         self._tier_name: Json = None
         self._retained_calls = False
+        self._has_plain_reasoning = False
+        """whether there was reasoning in a field that is for text only"""
         self._choice_extras: dict[str, Json] = {}
         self._message_extras: dict[str, Json] = {}
         self._extras: dict[str, Json] = {}
@@ -269,6 +273,7 @@ class ChatStreamDecoder(TextFlow):
         if others["reasoning_details"] or others["thinking_blocks"]:
             self._on_details(reasoning, entries(others["reasoning_details"]), entries(others["thinking_blocks"]))
         elif reasoning:
+            self._has_plain_reasoning = True
             self._flow_text(Flow.RAW, reasoning)
         if content := texts["content"]:
             if type(content) is str:
@@ -309,20 +314,33 @@ class ChatStreamDecoder(TextFlow):
     def _on_details(self, text: str, details: list[dict[str, Json]], thinking: list[dict[str, Json]]) -> None:
         """Add reasoning in all of its spellings, which can occur together."""
         block = reasoning_of(text, details, MESSAGE)
-        if block is not None:
+        if block is not None and not thinking and (text or not self._has_plain_reasoning):
+            self._detailed = block.detailed
             for part in block.summary:
                 self._flow_text(Flow.SUMMARY, part)
             for part in block.raw:
                 self._flow_text(Flow.RAW, part)
+            self._detailed = False
+        # Details alone, after reasoning in a field of its own, are the same words once more.
+        self._has_plain_reasoning = self._has_plain_reasoning or bool(text)
         if details:
             if details_opaque(details) is not None and self._flow not in (Flow.RAW, Flow.SUMMARY):
                 self._open_flow(Flow.RAW)
             merge_details(self._details, details)
         for entry in thinking:
-            if not text:
-                self._flow_text(Flow.SUMMARY, entry.get("thinking"))
-            if entry.get("signature") or entry.get("data"):
-                self._message_extras.setdefault("thinking_blocks", []).append(entry)
+            self._on_thinking(entry)
+
+    def _on_thinking(self, entry: dict[str, Json]) -> None:
+        """Add a piece of a thinking block of Messages, which LiteLLM passes on. Its signature ends the block."""
+        signature, data = entry.get("signature"), entry.get("data")
+        self._flow_text(Flow.SUMMARY, entry.get("thinking"))
+        if signature and type(signature) is str:
+            if self._flow is not Flow.SUMMARY:
+                self._open_flow(Flow.SUMMARY)
+            self._close_reasoning(Opaque(kind=OpaqueKind.SIGNATURE, value=signature))
+        elif data and type(data) is str:
+            self._settle()
+            self.whole_block(Reasoning(opaque=Opaque(kind=OpaqueKind.REDACTED, value=data), path=MESSAGE))
 
     def _on_parts(self, content: Json) -> None:
         for block in content_blocks(content, f"{MESSAGE}.content"):
@@ -380,9 +398,10 @@ class ChatStreamDecoder(TextFlow):
 
 
 _TAKE_OTHERS: dict[str, Callable[[ChatStreamDecoder, Any], None]] = {
+    # They belong to the text, which a refusal ends.
+    "annotations": ChatStreamDecoder._on_annotations,
     "refusal": ChatStreamDecoder._on_refusal,
     "audio": ChatStreamDecoder._on_audio,
-    "annotations": ChatStreamDecoder._on_annotations,
     "tool_calls": ChatStreamDecoder._on_calls,
     "function_call": ChatStreamDecoder._on_legacy_call,
 }

@@ -179,6 +179,8 @@ class _MessageWriter:
             self._reasoning = ReasoningWriter(self._reply)
         self._reasoning.begin(block)
         self._thoughts.append(self._reasoning.block(block))
+        if block.detailed and block.opaque is None and self._reply.source is PROTOCOL:
+            self._details += self._reasoning.text_details(block)
         self._details += self._reasoning.details(block.opaque)
 
     def _text(self, block: Text) -> None:

@@ -96,6 +96,8 @@ class ChatStreamEncoder(StreamEncoder):
         self._reasoning_field = "reasoning_content"
         self._call_names = ("", "")
         self._follows = False
+        self._is_detailed = False
+        """whether the pieces of the open reasoning are written as `reasoning_details` too"""
         self._is_followed = False
         """whether the upstream has written the beginning of the block that is open"""
         self._written_details: list[dict[str, Json]] = []
@@ -122,6 +124,7 @@ class ChatStreamEncoder(StreamEncoder):
         self._follows = True
         self._written_details = [entry for delta in deltas for entry in entries(delta.get("reasoning_details"))]
         self._is_followed = self._block is not None
+        self._is_detailed = False
         self._is_finished = any([choice.get("finish_reason") for choice in choices])
 
     @cached_property
@@ -176,7 +179,15 @@ class ChatStreamEncoder(StreamEncoder):
         text = self._reasoning.text(event.text, event.part, event.raw)
         if text:
             self._written += len(text)
-            self.out.append(self._prefix + dumps(text) + self._suffix)
+            if self._is_detailed:
+                self._write_detailed(text, event.raw)
+            else:
+                self.out.append(self._prefix + dumps(text) + self._suffix)
+
+    def _write_detailed(self, text: str, raw: bool) -> None:
+        """Write a piece of reasoning in both of its fields, as OpenRouter does."""
+        # Clients read one of them in each chunk: details with the whole text at the end would be the same text again.
+        self._write({self._reasoning_field: text, "reasoning_details": [self._reasoning.piece(text, raw)]})
 
     def on_citation(self, event: CitationDelta) -> None:
         self._citations.append(event.citation)
@@ -266,8 +277,10 @@ class ChatStreamEncoder(StreamEncoder):
     def _begin_reasoning(self, block: Reasoning) -> None:
         self._reasoning.begin(block)
         self._flow_reasoning()
-        if block.summary or block.raw:
-            self._whole(self._reasoning.block(block))
+        self._is_detailed = self._native and block.detailed
+        for raw, texts in ((False, block.summary), (True, block.raw)):
+            for part, text in enumerate(texts):
+                self.on_reasoning(ReasoningDelta(0, text, part, raw))
 
     def _flow_reasoning(self) -> None:
         self._flow(b'{"%b":' % self._reasoning_field.encode(), b"}")
@@ -278,9 +291,14 @@ class ChatStreamEncoder(StreamEncoder):
             if not self._written:
                 self._whole(self._reasoning.block(event.block))
             opaque = opaque or event.block.opaque
+        was_detailed = self._is_detailed and self._written > 0
+        if was_detailed and opaque is None:
+            self._reasoning.end_pieces()
         details = self._reasoning.details(opaque)
         if self._is_followed:
             details = [entry for entry in map(_without_text, details) if self._is_unwritten(entry)]
+        elif was_detailed:
+            details = list(map(_without_text, details))
         if details:
             self._write({"reasoning_details": details})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trilogue.protocols.endpoint import Endpoint, Wire
 from trilogue.protocols.openai.models import LIMIT_HEADERS, MODELS
-from trilogue.protocols.openai.others import MODEL_FIELDS, OBJECT_FIELDS, OTHERS
+from trilogue.protocols.openai.others import ALL_OBJECT_FIELDS, MODEL_FIELDS, OBJECT_FIELDS, OTHERS
 
 
 def _is_event(data: Wire) -> bool:
@@ -21,6 +21,7 @@ ENDPOINT = Endpoint(
     terminal=b"data: [DONE]\n\n",
     model_fields=MODEL_FIELDS,
     object_fields=OBJECT_FIELDS,
+    all_object_fields=ALL_OBJECT_FIELDS,
     others=OTHERS,
     is_event=_is_event,
 )

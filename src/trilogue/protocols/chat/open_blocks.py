@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum, auto
 
+from msgspec.structs import replace
+
 from trilogue.errors import UpstreamProtocolError, UpstreamTruncated
 from trilogue.jsontext.pieces import JsonProgress, is_cut
 from trilogue.model import (
@@ -26,6 +28,7 @@ from trilogue.model import (
     CitationDelta,
     Delta,
     Json,
+    Opaque,
     Reasoning,
     ReasoningDelta,
     Refusal,
@@ -49,7 +52,7 @@ _NOTHING = frozenset({"{}", "null"})
 
 
 class OpenToolCall:
-    """One call while its fragments arrive. Its block starts when the name is known."""
+    """One call while its fragments arrive. Its block starts with its arguments: until then, its name may be cut."""
 
     __slots__ = (
         "_held",
@@ -192,6 +195,7 @@ class CallAssembler:
             return
         call = self._find(index, call_id, name, piece)
         if call is None:
+            self.settle()
             call = OpenToolCall(kind, index)
             self._open.append(call)
         self._last = call
@@ -204,11 +208,19 @@ class CallAssembler:
                 # An earlier call has this id. This one gets an id of its own, and the index tells them apart.
                 self._shared.add(call_id)
             self._by_id[call_id] = call
-        call.name = call.name or name
+        self._name(call, name)
         call.signature = call.signature or (signature_of(entry) if fields["extra_content"] else None)
         if rest or unknown:
             self._keep(call, {**rest, **dotted(kind, unknown)})
         self._feed(call, piece)
+
+    def _name(self, call: OpenToolCall, piece: str) -> None:
+        """Add to the name of a call, as official clients do. Some servers repeat the whole name in every fragment."""
+        if not piece or piece == call.name:
+            return
+        if call.block is not None:
+            raise UpstreamProtocolError("the name of a tool call changed after its arguments had begun")
+        call.name += piece
 
     def _keep(self, call: OpenToolCall, extras: dict[str, Json]) -> None:
         """Keep unknown fields: in the call's extras until its block starts, then with those of the response."""
@@ -241,15 +253,19 @@ class CallAssembler:
             # Some servers repeat complete arguments at the end.
             return
         pieces = call.take(piece) if piece else []
-        if call.block is None and call.name:
-            self._start(call)
+        if call.block is None and call.name and call.begun:
+            self._begin(call)
             pieces = call.release()
         for text in pieces:
             self._decoder.emit(Delta(call.block or 0, text))
 
-    def _start(self, call: OpenToolCall) -> None:
+    def _begin(self, call: OpenToolCall) -> None:
+        """Start the block of a call, after what was open before it."""
         self._before()
-        self.settle()
+        self._settle_before(call)
+        self._start(call)
+
+    def _start(self, call: OpenToolCall) -> int:
         call.id = call.id or derive_id("call_", self._response_id, self._started)
         self._started += 1
         extras: dict[str, Json] | None = call.extras or None
@@ -259,6 +275,12 @@ class CallAssembler:
             self._decoder.whole_block(signed(call.signature, path))
         block = ToolCall(id=call.id, name=call.name, kind=call.kind, path=path, extras=extras)
         call.block = self._decoder.start_block(block)
+        return call.block
+
+    def _settle_before(self, call: OpenToolCall) -> None:
+        for earlier in list(self._open):
+            if earlier is not call:
+                self._settle_one(earlier, at_end=False)
 
     def settle(self, *, at_end: bool = False) -> None:
         """Close the calls whose arguments are complete, because another block starts.
@@ -266,9 +288,18 @@ class CallAssembler:
         `at_end`: no more calls follow, so a call without arguments is complete too, and so is free text.
         """
         for call in list(self._open):
-            complete = not call.begun or call.complete if at_end else call.begun and call.ended
-            if call.block is not None and complete:
-                self._close(call)
+            self._settle_one(call, at_end=at_end)
+
+    def _settle_one(self, call: OpenToolCall, *, at_end: bool) -> None:
+        if call.block is None and call.name:
+            # Something else begins, so nothing more of its name is expected.
+            self._before()
+            block = self._start(call)
+            for text in call.release():
+                self._decoder.emit(Delta(block, text))
+        complete = not call.begun or call.complete if at_end else call.begun and call.ended
+        if call.block is not None and complete:
+            self._close(call)
 
     def finish(self, reason: StopReason) -> None:
         """Close all calls at the end of the response.
@@ -278,6 +309,8 @@ class CallAssembler:
         for call in list(self._open):
             if call.cut and reason not in CUT_SHORT:
                 raise UpstreamTruncated("the response ended inside the arguments of a tool call")
+            if call.block is None and call.name:
+                self._begin(call)
             if call.block is not None:
                 self._close(call)
             elif call.begun:
@@ -322,6 +355,8 @@ class TextFlow(StreamDecoder):
         self._text_start = 0
         """the length of all texts before this block; annotations count from the start of the first one"""
         self._details: list[dict[str, Json]] = []
+        self._detailed = False
+        """whether the details of the current chunk have text"""
         self._audio: AudioAssembler | None = None
         self._annotations: list[dict[str, Json]] = []
         self._calls: CallAssembler | None = None
@@ -347,7 +382,10 @@ class TextFlow(StreamDecoder):
     def _open_flow(self, flow: Flow) -> None:
         self._settle()
         self._flow = flow
-        self._block = self.start_block(_NEW_BLOCK[flow])
+        block = _NEW_BLOCK[flow]
+        if self._detailed and type(block) is Reasoning:
+            block = replace(block, detailed=True)
+        self._block = self.start_block(block)
         self._text_start = self._text_length
 
     def _settle(self) -> None:
@@ -372,6 +410,11 @@ class TextFlow(StreamDecoder):
 
         if self._audio is not None and not goes_on:
             self._flush_audio(self._audio)
+
+    def _close_reasoning(self, opaque: Opaque) -> None:
+        """Close the reasoning that is open with the value that ends it."""
+        self._out.append(BlockStop(self._block, opaque))
+        self._flow = Flow.NONE
 
     def _flush_audio(self, assembler: AudioAssembler) -> None:
         if (audio := assembler.finish(self._opening)) is not None:

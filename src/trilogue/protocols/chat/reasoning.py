@@ -119,9 +119,10 @@ def reasoning_of(text: str, details: list[dict[str, Json]], path: str) -> Reason
     opaque = details_opaque(details)
     if not part and opaque is None:
         return None
+    detailed = bool(texts or summary)
     if summary and not texts:
-        return Reasoning(summary=(part,), opaque=opaque, path=path)
-    return Reasoning(raw=(part,) if part else (), opaque=opaque, path=path)
+        return Reasoning(summary=(part,), opaque=opaque, path=path, detailed=detailed)
+    return Reasoning(raw=(part,) if part else (), opaque=opaque, path=path, detailed=detailed)
 
 
 def details_opaque(details: list[dict[str, Json]]) -> Opaque | None:
@@ -230,6 +231,22 @@ class ReasoningWriter:
         part = [self.text(text, part) for part, text in enumerate(block.summary)]
         part += [self.text(text, part, True) for part, text in enumerate(block.raw)]
         return "".join(part)
+
+    def piece(self, text: str, raw: bool) -> dict[str, Json]:
+        """Return a piece of reasoning as a part of the next entry of `reasoning_details`."""
+        kind = "text" if raw else "summary"
+        return {"type": f"reasoning.{kind}", kind: text, "index": self._details}
+
+    def end_pieces(self) -> None:
+        """End an entry that is complete without a signature."""
+        self._details += 1
+
+    def text_details(self, block: Reasoning) -> list[Json]:
+        """Return the entry for a complete block whose details have nothing but its text."""
+        raw = bool(block.raw)
+        entry = self.piece("".join(block.raw if raw else block.summary), raw)
+        self.end_pieces()
+        return [entry]
 
     def details(self, opaque: Opaque | None) -> list[Json]:
         """Return the entries for the value that closes a block. A value of another provider is never shown."""

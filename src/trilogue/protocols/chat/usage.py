@@ -73,7 +73,7 @@ _FINISH: dict[StopReason, tuple[str, str | None]] = {
     StopReason.LENGTH: ("length", None),
     StopReason.CONTEXT_WINDOW: ("length", "stop.detail"),
     StopReason.TOOL_CALLS: ("tool_calls", None),
-    StopReason.PAUSE: ("stop", "stop.pause_turn"),
+    StopReason.PAUSE: ("length", "stop.pause_turn"),
     StopReason.REFUSAL: ("content_filter", None),
     StopReason.COMPACTION: ("stop", "stop.detail"),
 }

@@ -30,7 +30,7 @@ _OTHER_NAMES: dict[str, Effort | None] = {
     **dict.fromkeys(("off", "disabled", "no"), Effort.NONE),
     **dict.fromkeys(("min", "minimum", "lowest"), Effort.MINIMAL),
     **dict.fromkeys(("normal", "standard", "moderate"), Effort.MEDIUM),
-    **dict.fromkeys(("auto", "default", "adaptive"), None),
+    **dict.fromkeys(("", "auto", "default", "adaptive"), None),
 }
 """names that are not higher than all known ones; None: the model's default"""
 

@@ -71,7 +71,9 @@ RETRY_HELPS = frozenset(
         FailureKind.UPSTREAM_CONNECT,
     }
 )
-FINAL_CODES = frozenset({"upstream_credential", "upstream_quota", "upstream_tls", "gateway_loop"})
+FINAL_CODES = frozenset(
+    {"upstream_credential", "upstream_quota", "upstream_tls", "upstream_unreachable", "gateway_loop"}
+)
 """Codes of failures that only the operator of the gateway can fix, whatever their kind."""
 
 RETRY_WORDS = re.compile(

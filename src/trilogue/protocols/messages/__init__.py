@@ -43,6 +43,7 @@ CODEC = Codec(
     hosted_in_pairs=True,
     billing_block=True,
     thinking_first=True,
+    refusals=False,
     needs_tokens=True,
     pauses=PAUSES,
 )

@@ -104,7 +104,11 @@ def _common(fields: Fields) -> dict[str, Any]:
 def _native(fields: Fields, value: Json) -> Block:
     data = value if isinstance(value, dict) else {}
     kind = data.get("type")
-    return Native(type=kind if isinstance(kind, str) else "", data=data, path=fields.path)
+    return Native(type=kind if isinstance(kind, str) else "", data=data, harmless=kind in _HARMLESS, path=fields.path)
+
+
+_HARMLESS = frozenset({"compaction", "container_upload", "fallback", "image", "document", "mcp_tool_listing"})
+"""blocks without a neutral counterpart of which the client only takes note"""
 
 
 def _text(fields: Fields, _: Json) -> Block:

@@ -238,7 +238,7 @@ class MessagesStreamEncoder(StreamEncoder):
         part = (event.raw, event.part)
         if not self._is_open:
             self._open_thinking()
-        elif part != self._part:
+        elif self._part is not None and part != self._part:
             self._append(PART_BREAK)
         self._part = part
         self._append(event.text)
@@ -295,9 +295,10 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def _sign(self, opaque: Opaque | None, block: Reasoning) -> None:
         """Send the signature just before the block stops; declare a loss if there is none."""
-        if opaque is not None:
-            self._delta({"type": "signature_delta", "signature": opaque.value})
-        elif not self._message.native:
+        if opaque is not None or self._message.native:
+            # Servers that sign nothing send an empty one, which clients wait for.
+            self._delta({"type": "signature_delta", "signature": opaque.value if opaque is not None else ""})
+        else:
             self.reply.ledger.add("reasoning.foreign_dropped", block.path, "shown, but cannot be sent back")
 
     def on_finish(self, event: Finish) -> None:

@@ -15,6 +15,7 @@ _VERSION_HEADER = "anthropic-version"
 _NOT_COUNTED = frozenset(
     ["max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences", "metadata", "service_tier"]
 )
+_OBJECT_FIELDS = frozenset({"file_id", "file_ids", "container", "skill_id", "previous_message_id"})
 _CURSOR = ("after_id", "last_id")
 _PAGE = 20
 _LARGEST_PAGE = 1000
@@ -149,7 +150,19 @@ ENDPOINT = Endpoint(
     state_fields=("thread",),
     # Fallbacks that the server tries itself, and models of tools such as the advisor.
     model_fields=("fallbacks", "models", "tools[].model"),
-    object_fields=frozenset({"file_id", "file_ids", "container", "skill_id"}),
+    object_fields=_OBJECT_FIELDS,
+    all_object_fields=_OBJECT_FIELDS,
+    making_tools=(b"code_execution", b'"container"', b'"thread"'),
+    made_objects=(
+        # A thread goes on by the id of its last message.
+        "id",
+        "message.id",
+        "container.id",
+        "message.container.id",
+        "delta.container.id",
+        "content[].content.content[].file_id",
+        "content_block.content.content[].file_id",
+    ),
     others=(
         # Anthropic's SDK asks the URL in `results_url` for the results, with the client's key.
         OtherEndpoint(

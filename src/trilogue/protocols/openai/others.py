@@ -64,22 +64,11 @@ MODEL_FIELDS = (
 """More models in a request: fallbacks of OpenRouter and LiteLLM, a preset of OpenRouter, and models of hosted tools."""
 
 OBJECT_FIELDS = frozenset(
-    {
-        *_JSONL,
-        "file_id",
-        "file_ids",
-        "vector_store_id",
-        "vector_store_ids",
-        "container",
-        "container_id",
-        "batch_id",
-        "video",
-        "video_id",
-        "skill_id",
-        "eval_id",
-        "upload_id",
-    }
+    {"file_id", "file_ids", "vector_store_id", "vector_store_ids", "container", "container_id", "skill_id"}
 )
+"""Ids in requests to models."""
+ALL_OBJECT_FIELDS = OBJECT_FIELDS | {*_JSONL, "batch_id", "video", "video_id", "eval_id", "upload_id"}
+"""The same, and ids in requests to other endpoints."""
 
 OTHERS = (
     OtherEndpoint(path="/completions", paid="output", usage=decode_written_usage, models=_MODEL),
@@ -99,7 +88,7 @@ OTHERS = (
     OtherEndpoint(path="/fine_tuning/jobs", objects=True, makes=("result_files[]",)),
     OtherEndpoint(path="/vector_stores", objects=True),
     OtherEndpoint(path="/containers", objects=True),
-    OtherEndpoint(path="/videos", objects=True, models=_MODEL),
+    OtherEndpoint(path="/videos", objects=True, models=_MODEL, makes=("id",)),
     OtherEndpoint(path="/evals", objects=True, everyones=("stored_completions", "responses", "logs")),
 )
 """Left out on purpose: `/realtime`, whose tokens let clients call the vendor directly, and `/organization`, which

@@ -83,7 +83,7 @@ def _refusal(fields: Fields, _: dict[str, Json]) -> Block:
 def _image(fields: Fields, part: dict[str, Json]) -> Block:
     source = _source(fields, "image_url", "image_url")
     if source is None:
-        return Native(type="input_image", data=part, path=fields.path)
+        return Native(type="input_image", data=part, harmless=True, path=fields.path)
     return Image(
         source=source,
         detail=fields.text("detail"),
@@ -96,7 +96,7 @@ def _image(fields: Fields, part: dict[str, Json]) -> Block:
 def _file(fields: Fields, part: dict[str, Json]) -> Block:
     source = _source(fields, "file_data", "file_url")
     if source is None:
-        return Native(type="input_file", data=part, path=fields.path)
+        return Native(type="input_file", data=part, harmless=True, path=fields.path)
     return Document(
         source=source,
         title=fields.text("filename"),

@@ -106,7 +106,7 @@ def decode_output_item(item: dict[str, Json], path: str) -> tuple[Block, ...]:
     if kind == "message" or (kind is None and "content" in item):
         return decode_message(item, path)
     if kind in _RESULTS:
-        return (Native(type=kind, data=item, path=path),)
+        return (Native(type=kind, data=item, harmless=True, path=path),)
     return decode_item(item, kind if isinstance(kind, str) else "", path, LooseFields)
 
 
@@ -124,7 +124,7 @@ def decode_message(item: dict[str, Json], path: str) -> tuple[Block, ...]:
     parts = decode_parts(content, f"{path}.content", LooseFields, "output_text")
     if not parts:
         # Without parts there is no block that could keep the id of the item.
-        return (Native(type="message", data=item, path=path),)
+        return (Native(type="message", data=item, harmless=not known["content"], path=path),)
     marks = _marks(known, rest)
     if type(status) is str and status != "completed":
         marks["item_status"] = status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trilogue.model import Json
 from trilogue.protocols.endpoint import Endpoint, TokenCounting, Wire
 from trilogue.protocols.openai.models import LIMIT_HEADERS, MODELS
-from trilogue.protocols.openai.others import MODEL_FIELDS, OBJECT_FIELDS, OTHERS
+from trilogue.protocols.openai.others import ALL_OBJECT_FIELDS, MODEL_FIELDS, OBJECT_FIELDS, OTHERS
 
 _NOT_COUNTED = frozenset(
     [
@@ -54,6 +54,13 @@ ENDPOINT = Endpoint(
     conversations="/conversations",
     model_fields=MODEL_FIELDS,
     object_fields=OBJECT_FIELDS,
+    all_object_fields=ALL_OBJECT_FIELDS,
+    making_tools=(b"code_interpreter", b'"shell"'),
+    made_objects=tuple(
+        f"{item}.{field}"
+        for item in ("output[]", "item", "response.output[]")
+        for field in ("container_id", "environment.container_id")
+    ),
     others=OTHERS,
     is_event=_is_event,
 )

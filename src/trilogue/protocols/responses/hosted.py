@@ -14,6 +14,24 @@ from trilogue.model import Block, HostedCall, HostedKind, HostedResult, Json, Le
 from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import LooseFields
 
+_HARMLESS = frozenset(
+    {
+        "additional_tools",
+        "apply_patch_call_output",
+        "compaction",
+        "computer_call_output",
+        "item_reference",
+        "local_shell_call_output",
+        "mcp_approval_response",
+        "program",
+        "program_output",
+        "shell_call_output",
+        "tool_search_output",
+    }
+)
+"""items of which the client only takes note"""
+_AT_PROVIDER = frozenset({"shell_call", "tool_search_call"})
+"""calls that the provider runs, unless they are for the client"""
 _ALWAYS_FOR_CLIENT = frozenset({"computer_call", "local_shell_call", "apply_patch_call", "mcp_approval_request"})
 
 
@@ -166,7 +184,9 @@ HOSTED_ITEMS: dict[str, tuple[HostedKind, str, Callable[[LooseFields, HostedKind
 
 def decode_native(item: dict[str, Json], kind: str, path: str) -> Native:
     """Return an item that only this protocol has."""
-    return Native(type=kind, data=item, awaits_client=_awaits_client(item, kind), path=path)
+    awaits_client = _awaits_client(item, kind)
+    harmless = not awaits_client and (kind in _HARMLESS or kind in _AT_PROVIDER)
+    return Native(type=kind, data=item, awaits_client=awaits_client, harmless=harmless, path=path)
 
 
 def _awaits_client(item: dict[str, Json], kind: str) -> bool:

@@ -28,7 +28,7 @@ _STATUS: dict[StopReason, tuple[str, str | None, str | None]] = {
     StopReason.END: ("completed", None, None),
     StopReason.TOOL_CALLS: ("completed", None, None),
     StopReason.STOP_SEQUENCE: ("completed", None, "stop.which"),
-    StopReason.PAUSE: ("completed", None, "stop.pause_turn"),
+    StopReason.PAUSE: ("incomplete", "max_output_tokens", "stop.pause_turn"),
     StopReason.COMPACTION: ("completed", None, "stop.detail"),
     StopReason.LENGTH: ("incomplete", "max_output_tokens", None),
     StopReason.CONTEXT_WINDOW: ("incomplete", "max_output_tokens", "stop.detail"),

@@ -8,12 +8,14 @@ dialect         how their SQL differs
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from trilogue.state.database.connection import Database, DatabaseConnection, Row
 from trilogue.state.database.memory import MemoryDatabase
 from trilogue.state.database.postgresql import PostgresqlDatabase
 from trilogue.state.database.sqlite import SqliteDatabase
+from trilogue.state.store import StoreDamaged
 
 __all__ = [
     "Database",
@@ -22,8 +24,30 @@ __all__ = [
     "PostgresqlDatabase",
     "Row",
     "SqliteDatabase",
+    "check_database",
     "database_of",
 ]
+
+
+def check_database(database: Database, check: Callable[[], None]) -> None:
+    """Call a check of a store. A file that it finds damaged is set aside, and the store begins anew. Raise StoreError.
+
+    Only for files of ours: one that the user has named may be something else.
+    """
+    try:
+        check()
+    except StoreDamaged:
+        if not database.begin_anew(lambda: _is_damaged(check)):
+            raise
+        check()
+
+
+def _is_damaged(check: Callable[[], None]) -> bool:
+    try:
+        check()
+    except StoreDamaged:
+        return True
+    return False
 
 
 def database_of(url: str) -> Database:

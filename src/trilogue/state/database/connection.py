@@ -6,7 +6,7 @@ Statements use `?` for values. Engines raise nothing but `StoreError`, and never
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -17,6 +17,10 @@ Row = tuple[Any, ...]
 
 class DatabaseConnection(ABC):
     """One thread's connection. Statements outside a transaction commit themselves."""
+
+    def check(self) -> None:
+        """Look for damage, as far as the engine does not. Raise StoreDamaged."""
+        return
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
@@ -58,6 +62,13 @@ class Database(ABC):
     @abstractmethod
     def connect(self) -> DatabaseConnection:
         """Connect, and create the database if the engine can. Raise StoreError."""
+
+    def begin_anew(self, is_damaged: Callable[[], bool]) -> bool:
+        """Begin with an empty database if this one is damaged and is a file. Return whether it was. Raise StoreError.
+
+        `is_damaged`: whether it is, asked when no other process is about to do the same.
+        """
+        return False
 
     @abstractmethod
     def now(self) -> float:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from trilogue.state.aside import FAILURES, blames_content, primary_code, set_aside
 from trilogue.state.database.connection import Database, DatabaseConnection, Row
 from trilogue.state.database.dialect import SQLITE
 from trilogue.state.store import StoreAway, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
@@ -24,7 +25,8 @@ BUSY_SECONDS = 5.0
 CACHE_KIB = 16_384
 CACHED_STATEMENTS = 256
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
+THOROUGH_BYTES = 64 * 2**20
+"""A file of up to this size is read completely when it is checked, in at most a third of a second."""
 
 
 class SqliteDatabase(Database):
@@ -43,6 +45,8 @@ class SqliteDatabase(Database):
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        except IsADirectoryError:
+            raise StoreDamaged(f"{self.name} is a folder") from None
         except OSError as error:
             raise StoreAway(f"cannot open {self.name}: {error.strerror}") from None
         connection = SqliteConnection(self._path)
@@ -52,6 +56,13 @@ class SqliteDatabase(Database):
             connection.close()
             raise
         return connection
+
+    def begin_anew(self, is_damaged: Callable[[], bool]) -> bool:
+        """Set the file aside if it is damaged, so that the next use creates a new one. Return whether it was."""
+        try:
+            return set_aside(self._path, is_damaged, BUSY_SECONDS)
+        except OSError as error:
+            raise StoreUnavailable(f"{self.name} is damaged and cannot be renamed: {error.strerror}") from None
 
     def now(self) -> float:
         """Return the time of this machine: all processes that use the file run on it."""
@@ -92,18 +103,25 @@ class SqliteConnection(DatabaseConnection):
         self.execute("PRAGMA foreign_keys = ON")
         self.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
+    def check(self) -> None:
+        """Read everything, unless that would take long: damage that is not found now is found when it is read."""
+        if self._path is None or self._path.stat().st_size > THOROUGH_BYTES:
+            return
+        if self.execute("PRAGMA integrity_check(1)") != [("ok",)]:
+            raise StoreDamaged(f"{self._name} is damaged")
+
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """Run a statement and return its rows."""
         try:
             return self._raw.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._failure(error) from None
 
     def execute_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         """Run a statement once for each row of values."""
         try:
             self._raw.executemany(statement, rows)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._failure(error) from None
 
     def begin(self) -> None:
@@ -116,7 +134,7 @@ class SqliteConnection(DatabaseConnection):
 
     def rollback(self) -> None:
         """Undo the transaction, unless SQLite already has: it does that itself if the disk is full."""
-        with suppress(sqlite3.Error):
+        with suppress(*FAILURES):
             if self._raw.in_transaction:
                 self._raw.execute("ROLLBACK")
 
@@ -129,11 +147,12 @@ class SqliteConnection(DatabaseConnection):
         with suppress(sqlite3.Error):
             self._raw.close()
 
-    def _failure(self, error: sqlite3.Error) -> StoreError:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    def _failure(self, error: Exception) -> StoreError:
+        code = primary_code(error)
         if code in _BUSY:
             return StoreBusy(f"{self._name} is locked by another process")
-        if code in _DAMAGED:
+        # A migration with a mistake is an error of the statement, and must not look like a damaged file.
+        if code != sqlite3.SQLITE_ERROR and self._path is not None and blames_content(error, self._path):
             return StoreDamaged(f"{self._name} is damaged")
         if code == sqlite3.SQLITE_FULL:
             return StoreUnavailable(f"{self._name} cannot grow: the disk is full")

@@ -97,6 +97,11 @@ class Transactions(Generic[OfStore]):
                 self._threads.active = None
             return result
 
+    def check(self) -> None:
+        """Connect, create or migrate the tables, and look for damage. Raise StoreError."""
+        with self.database.exclusive:
+            self._connection().check()
+
     def close(self) -> None:
         """Close all connections. Later calls raise StoreUnavailable."""
         self._closed = True

@@ -12,11 +12,15 @@ from msgspec import Struct
 from trilogue.model import Json
 from trilogue.state.database.connection import Row
 from trilogue.state.database.transactions import SqlTransaction, Transactions
+from trilogue.state.store import StoreDamaged
 
 _INSERT = "INSERT INTO trl_audit (made, who, via, what, subject, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SELECT = "SELECT seq, made, who, via, what, subject, before, after FROM trl_audit"
 _USE_ONCE = "INSERT INTO trl_once (digest, ends) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING RETURNING digest"
+_ENDED = "SELECT digest FROM trl_once WHERE digest >= 'session:' AND digest < 'session;' AND ends > ?"
 _FORGET_USED = "DELETE FROM trl_once WHERE ends < ?"
+SESSION = "session:"
+"""how the digest of a session that was ended begins, among those of what must not be used again"""
 COMMAND_LINE = "command line"
 """`via` of a change by a command"""
 
@@ -100,9 +104,18 @@ class AuditLog:
 
         return self._transactions.write(work)
 
+    def ended_sessions(self) -> frozenset[str]:
+        """Return the digests of sessions that were ended and would not have ended by themselves yet."""
+        rows = self._transactions.read(lambda transaction: transaction.rows(_ENDED, transaction.now))
+        return frozenset(str(row[0]).removeprefix(SESSION) for row in rows)
+
 
 def _entry(row: Row) -> AuditEntry:
     number, at, who, via, what, subject, before, after = row
+    try:
+        values = json.loads(before), json.loads(after)
+    except (ValueError, TypeError):
+        raise StoreDamaged(f"entry {number} of the audit log is not what was written") from None
     return AuditEntry(
         number=number,
         at=at,
@@ -110,6 +123,6 @@ def _entry(row: Row) -> AuditEntry:
         via=via,
         what=what,
         subject=subject,
-        before=json.loads(before),
-        after=json.loads(after),
+        before=values[0],
+        after=values[1],
     )

@@ -1,7 +1,7 @@
 """The tables of client keys and of the audit log, as numbered migrations.
 
 `trl_key_revision` has one row, whose number grows with every change, so that gateways learn cheaply that there is one.
-`trl_once` has what must not be used twice, such as the states of sign-ins.
+`trl_once` has what must not be used twice or again: the states of sign-ins, and sessions that were ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,14 @@ _SIGN_ON = (
     "CREATE TABLE trl_once (digest TEXT PRIMARY KEY, ends {real} NOT NULL)",
 )
 
+_WITHOUT_REVOKED = ("UPDATE trl_key SET digests = '[]' WHERE revoked IS NOT NULL",)
+"""a revoked key needs no digests, and without them no damage can make it work again"""
+
 SCHEMA = Schema(
     versions="trl_key_migration",
-    migrations=(Migration(1, _KEYS), Migration(2, _SIGN_ON, append_only=("trl_audit",))),
+    migrations=(
+        Migration(1, _KEYS),
+        Migration(2, _SIGN_ON, append_only=("trl_audit",)),
+        Migration(3, _WITHOUT_REVOKED),
+    ),
 )

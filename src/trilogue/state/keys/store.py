@@ -6,7 +6,9 @@ Every method may block; use it from threads. Texts of keys are never stored.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -15,9 +17,9 @@ from trilogue.keys import KeyOptions, ManagedKey, key_digest, new_key_id, new_ke
 from trilogue.model import Json
 from trilogue.state.database import Database, Row
 from trilogue.state.database.transactions import SqlTransaction, Transactions
-from trilogue.state.keys.audit import Actor, AuditEntry, AuditLog
+from trilogue.state.keys.audit import SESSION, Actor, AuditEntry, AuditLog
 from trilogue.state.keys.schema import SCHEMA
-from trilogue.state.store import StoreError
+from trilogue.state.store import StoreDamaged, StoreError, StoreUnavailable
 
 _ALL = (
     "SELECT id, name, options, digests, shown, created, expires, revoked, stop_streams FROM trl_key "
@@ -34,8 +36,47 @@ _INSERT = (
 _UPDATE = (
     "UPDATE trl_key SET options = ?, digests = ?, shown = ?, expires = ?, revoked = ?, stop_streams = ? WHERE id = ?"
 )
-_CHANGED = "UPDATE trl_key_revision SET number = number + 1"
+_CHANGED = "UPDATE trl_key_revision SET number = number + 1 RETURNING number"
 _REVISION = "SELECT number FROM trl_key_revision"
+_MARK = (
+    "A client key was made for this gateway. While this file is here, requests need a client key, whatever has become "
+    "of the database of keys. See docs/keys.md.\n"
+)
+
+
+class KeyMark:
+    """A file that says that a client key was ever made, whatever becomes of the database. `None`: nowhere."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def is_set(self) -> bool:
+        """Return whether a key was ever made. Raise StoreUnavailable if that cannot be known."""
+        return self._path is not None and exists(self._path)
+
+    def set(self) -> None:
+        """Remember that a key was made. Raise StoreUnavailable."""
+        if self._path is None or exists(self._path):
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+                file.write(_MARK)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StoreUnavailable(f"cannot write {self._path}: {error.strerror}") from None
+
+
+def exists(path: Path) -> bool:
+    """Return whether there is a file. Raise StoreUnavailable if nobody can tell."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StoreUnavailable(f"cannot look for {path}: {error.strerror}") from None
+    return True
 
 
 class NoSuchKey(StoreError):
@@ -53,12 +94,17 @@ class KeyExists(StoreError):
 
 
 class KeyStore:
-    """The keys in one database. `actor` of the changing methods: who makes the change."""
+    """The keys in one database. `actor` of the changing methods: who makes the change.
 
-    def __init__(self, database: Database) -> None:
+    `mark`: where it is remembered that there were keys, before the first one works.
+    """
+
+    def __init__(self, database: Database, mark: Path | None = None) -> None:
         self.database = database
+        self.mark = KeyMark(mark)
         self._transactions = Transactions(database, SCHEMA, SqlTransaction)
         self.audit = AuditLog(self._transactions)
+        self.check = self._transactions.check
         self.close = self._transactions.close
 
     @property
@@ -67,9 +113,12 @@ class KeyStore:
         return self.database.name
 
     def revision(self) -> int:
-        """Return a number that grows with every change of a key."""
+        """Return a number that grows with every change of a key, and with every session that is ended."""
         row = self._transactions.read(lambda transaction: transaction.first(_REVISION))
-        return int(row[0]) if row is not None else 0
+        if row is None or not isinstance(row[0], int):
+            # Without it, nobody would learn of a key that is revoked.
+            raise StoreDamaged(f"{self.name} is damaged: it has lost the number of its changes")
+        return row[0]
 
     def all(self) -> list[ManagedKey]:
         """Return all keys, also expired and revoked ones, in the order in which they were made."""
@@ -99,6 +148,8 @@ class KeyStore:
             if made is None:
                 raise KeyExists(name)
             self._note(transaction, actor, "create key", key, None, _shown(key))
+            # Before the commit: a key that works must not be forgotten.
+            self.mark.set()
             return key
 
         return self._transactions.write(work), text
@@ -123,9 +174,22 @@ class KeyStore:
 
     def revoke(self, name: str, actor: Actor, *, stop_streams: bool = False) -> ManagedKey:
         """Make a key stop working for good. `stop_streams`: also end the requests that run with it."""
+        # Without its digests, no damage of the database can make it work again.
         return self._changed(
-            name, "revoke key", actor, lambda key, now: replace(key, revoked=now, stops_streams=stop_streams)
+            name,
+            "revoke key",
+            actor,
+            lambda key, now: replace(key, revoked=now, stops_streams=stop_streams, digests=()),
         )
+
+    def end_session(self, digest: str, ends: float) -> None:
+        """Remember that a session of the console was ended, until it would have ended by itself."""
+
+        def work(transaction: SqlTransaction) -> None:
+            self.audit.use_once(f"{SESSION}{digest}", ends)
+            self._count_change(transaction)
+
+        self._transactions.write(work)
 
     def _changed(
         self, name: str, what: str, actor: Actor, work: Callable[[ManagedKey, float], ManagedKey]
@@ -155,11 +219,16 @@ class KeyStore:
         return self._transactions.write(change)
 
     def _note(self, transaction: SqlTransaction, actor: Actor, what: str, key: ManagedKey, *values: Json) -> None:
-        transaction.rows(_CHANGED)
+        self._count_change(transaction)
         before, after = values
         self.audit.add(
             AuditEntry(who=actor.who, via=actor.via, what=what, subject=key.name, before=before, after=after)
         )
+
+    def _count_change(self, transaction: SqlTransaction) -> None:
+        """Let all gateways know that they must read again."""
+        if not transaction.rows(_CHANGED):
+            raise StoreDamaged(f"{self.name} is damaged: it has lost the number of its changes")
 
 
 def _found(transaction: SqlTransaction, name: str) -> ManagedKey:
@@ -170,19 +239,24 @@ def _found(transaction: SqlTransaction, name: str) -> ManagedKey:
 
 
 def _key(row: Row) -> ManagedKey:
+    """Return the key of a row. Raise StoreDamaged if it is not what was written: the database checks no types."""
     identifier, name, options, digests, shown, created, expires, revoked, stops = row
-    return ManagedKey(
-        id=identifier,
-        name=name,
-        # A newer version may have written options that this one does not know: it ignores them.
-        options=msgspec.convert(_known_options(options), KeyOptions),
-        digests=tuple((digest, until) for digest, until in json.loads(digests)),
-        shown=shown,
-        created=created,
-        expires=expires,
-        revoked=revoked,
-        stops_streams=bool(stops),
-    )
+    try:
+        fields = {
+            "id": identifier,
+            "name": name,
+            # A newer version may have written options that this one does not know: it ignores them.
+            "options": _known_options(options),
+            "digests": json.loads(digests),
+            "shown": shown,
+            "created": created,
+            "expires": expires,
+            "revoked": revoked,
+            "stops_streams": {0: False, 1: True}[stops],
+        }
+        return msgspec.convert(fields, ManagedKey)
+    except (ValueError, TypeError, KeyError, AttributeError, msgspec.ValidationError):
+        raise StoreDamaged("a client key in the database is not what was written") from None
 
 
 def _known_options(text: str) -> dict[str, Json]:

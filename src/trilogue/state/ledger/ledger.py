@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import structlog
 
+from trilogue.state.aside import set_aside
 from trilogue.state.ledger.counts import HOUR_SECONDS, HOURS_PER_DAY, RowName
 from trilogue.state.ledger.live_file import (
     NEW_SUFFIX,
@@ -24,6 +26,7 @@ from trilogue.state.ledger.live_file import (
     LiveRow,
     Place,
     abandoned,
+    is_damaged,
     live_files,
     read_places,
 )
@@ -239,7 +242,9 @@ class UsageLedger:
         for path in live_files(self._folder):
             with abandoned(path) as is_abandoned:
                 if is_abandoned and self._write(path.stem, read_places(path)):
-                    path.unlink(missing_ok=True)
+                    # What can be read of a damaged file counts. The rest is left to people.
+                    if not set_aside(path, partial(is_damaged, path)):
+                        path.unlink(missing_ok=True)
                     self._added.pop(path.stem, None)
                     log.info("usage of a worker that ended without adding it", file=path.name)
         for path in self._folder.glob(f"*{NEW_SUFFIX}"):

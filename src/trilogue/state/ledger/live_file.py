@@ -185,6 +185,15 @@ def read_places(path: Path) -> list[Place]:
     return [place for place in found if place is not None]
 
 
+def is_damaged(path: Path) -> bool:
+    """Return whether a live file has rows with requests that cannot be read, or is none."""
+    data = _content(path)
+    if not data.startswith(MAGIC) or len(data) < FILE_BYTES:
+        return True
+    counted = [number for number in range(PLACES) if _read_place(data, PLACE_BYTES * (number + 1)).requests]
+    return any(_read_row(data, number) is None for number in counted)
+
+
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -201,7 +210,7 @@ def _read_row(data: bytes, number: int, layout: Layout) -> Place | None:
     (size,) = _name_size.unpack_from(data, start)
     try:
         return number, _decode(data[start + 2 : start + 2 + size]), counts
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 

@@ -120,8 +120,8 @@ class LedgerTables:
         return self._transactions.database.name
 
     def check(self) -> None:
-        """Connect, create or migrate the tables. Raise StoreError."""
-        self._transactions.read(lambda transaction: transaction.rows("SELECT 1"))
+        """Connect, create or migrate the tables, and look for damage. Raise StoreError."""
+        self._transactions.check()
 
     def add(self, file: str, places: Sequence[Place]) -> None:
         """Add what is new in places of a live file. Adding the same again has no effect. Raise StoreError."""

@@ -106,6 +106,10 @@ class RunningJobs:
                 if not self._warned:
                     self._warned = True
                     log.warning("background jobs cannot be reported", store=self._service.store.name, error=str(error))
+            except Exception as error:  # the task boundary: other workers would take this one for dead
+                if not self._warned:
+                    self._warned = True
+                    log.error("bug", error=type(error).__name__, exc_info=True)
 
     async def _report(self) -> None:
         stopped = await self._service.write(self._service.store.jobs.report, self.worker, tuple(self._stops))

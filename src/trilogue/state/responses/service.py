@@ -31,7 +31,7 @@ from trilogue.state.responses.interface import (
     StoreUnavailable,
 )
 from trilogue.state.responses.store import ResponseStore
-from trilogue.state.store import StoreHealth
+from trilogue.state.store import StoreDamaged, StoreHealth
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -121,6 +121,7 @@ class StoreService:
         self._idle.set()
         self._failing = False
         self._failures = 0
+        self._damaged = False
 
     @property
     def health(self) -> StoreHealth:
@@ -144,12 +145,19 @@ class StoreService:
             except TimeoutError:
                 self._note(failed=True)
                 raise StoreUnavailable(f"{self.store.name} did not respond within {self._timeout:g} s") from None
-            except StoreUnavailable:
+            except (StoreUnavailable, StoreDamaged) as error:
                 self._note(failed=True)
+                self._say_damaged(error)
                 raise
             else:
                 self._failing = False
                 return found
+
+    def _say_damaged(self, outcome: object) -> None:
+        """Log damage that shows only when something is read: the operator must learn of it, and once is enough."""
+        if isinstance(outcome, StoreDamaged) and not self._damaged:
+            self._damaged = True
+            log.error("the store of responses is damaged", store=self.store.name, error=str(outcome))
 
     def _note(self, *, failed: bool) -> None:
         """Note whether the store could be used."""
@@ -273,7 +281,8 @@ class StoreService:
         if isinstance(outcome, StoreAway | StoreBusy) and self._loop.time() < write.until and not self._closed:
             self._failing = True
             return False
-        self._note(failed=isinstance(outcome, StoreUnavailable))
+        self._note(failed=isinstance(outcome, StoreUnavailable | StoreDamaged))
+        self._say_damaged(outcome)
         if not write.future.done():
             if isinstance(outcome, BaseException):
                 write.future.set_exception(outcome)

@@ -22,7 +22,7 @@ from trilogue.state.responses.objects import Objects
 from trilogue.state.responses.owners import Owners
 from trilogue.state.responses.reasoning import ReasoningTable
 from trilogue.state.responses.responses import Responses
-from trilogue.state.responses.storage import DatabaseTransaction, Storage
+from trilogue.state.responses.storage import Storage
 from trilogue.state.responses.usage import settle
 
 Outcome = object | StoreError
@@ -64,8 +64,8 @@ class ResponseStore:
             return [error] if len(writes) == 1 else [self.together([write])[0] for write in writes]
 
     def check(self) -> None:
-        """Connect, create or migrate the tables. Raise StoreError."""
-        self._storage.read(_select)
+        """Connect, create or migrate the tables, and look for damage. Raise StoreError."""
+        self._storage.check()
 
     def close(self) -> None:
         """Close all connections. Later calls raise StoreUnavailable."""
@@ -80,7 +80,3 @@ def _outcome(write: Callable[[], object]) -> Outcome:
         raise
     except StoreError as error:
         return error
-
-
-def _select(transaction: DatabaseTransaction) -> None:
-    transaction.rows("SELECT 1")

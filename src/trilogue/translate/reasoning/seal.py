@@ -4,17 +4,20 @@
     trl1.<base64url of key id, nonce, ciphertext>      AES-GCM, opened for ever: histories outlive gateways
 
 In: an opaque value and its provenance, and keys. Out: a text that a client can carry, but neither read nor change nor
-forge. The same value always gets the same seal, which keeps prompt caches warm and output reproducible. AES-GCM-SIV is
-made for that: its nonce may repeat, and then shows no more than that two values are equal. The module does not know
-where in a message sealed values are, nor whether one may be opened for a target.
+forge. A sealer can be bound to an audience, which then is the only one that can open its values. The same value always
+gets the same seal, which keeps prompt caches warm and output reproducible. AES-GCM-SIV is made for that: its nonce may
+repeat, and then shows no more than that two values are equal. The module does not know where in a message sealed values
+are, nor whether one may be opened for a target.
 """
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
+from copy import copy
 from hashlib import blake2b
 from os import urandom
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -41,8 +44,14 @@ class _Envelope(Struct, frozen=True, array_like=True):
     parts: tuple[int, ...] = ()
 
 
+class _BoundEnvelope(_Envelope, frozen=True, array_like=True):
+    """The content of a value for one audience. Without one, there is no such field: the same seal as ever."""
+
+    audience: str = ""
+
+
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Envelope).decode
+_decode = msgspec.msgpack.Decoder(_BoundEnvelope).decode
 
 
 class Sealed(Struct, frozen=True):
@@ -80,8 +89,20 @@ class _Key:
         return SEAL_PREFIX.encode() + self.id
 
 
+class Audience(NamedTuple):
+    """Whom sealed values are for. `name`: that of new ones; `accepted`: those of values that may be opened."""
+
+    name: str
+    accepted: frozenset[str]
+
+
 class Sealer:
-    """A ring of keys: the first one seals, any of them opens. To rotate, put the new key in front."""
+    """A ring of keys: the first one seals, any of them opens. To rotate, put the new key in front.
+
+    Without an audience, it opens every value, and seals what every audience may open.
+    """
+
+    _audience: Audience | None = None
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys:
@@ -92,6 +113,12 @@ class Sealer:
 
     def __repr__(self) -> str:
         return f"Sealer({len(self._ring)} keys)"
+
+    def bound_to(self, audience: Audience) -> Sealer:
+        """Return a sealer with the same keys whose values only this audience can open."""
+        bound = copy(self)
+        bound._audience = audience
+        return bound
 
     @property
     def storage_keys(self) -> tuple[bytes, ...]:
@@ -105,16 +132,10 @@ class Sealer:
 
     def seal(self, opaque: Opaque, origin: Provenance, parts: tuple[int, ...] = ()) -> str:
         """Return the sealed form of a value. Raise UpstreamProtocolError if it is not valid text."""
-        envelope = _Envelope(
-            opaque.kind,
-            opaque.value,
-            opaque.item_id,
-            origin.protocol,
-            origin.provider,
-            origin.model,
-            origin.account,
-            parts,
-        )
+        provenance = (origin.protocol, origin.provider, origin.model, origin.account)
+        content_of = (opaque.kind, opaque.value, opaque.item_id, *provenance, parts)
+        audience = self._audience
+        envelope = _Envelope(*content_of) if audience is None else _BoundEnvelope(*content_of, audience.name)
         try:
             content = _encode(envelope)
         except UnicodeEncodeError:
@@ -139,6 +160,8 @@ class Sealer:
             envelope = _decode(key.open(prefix, raw[_ID_BYTES:]))
         except (ValueError, msgspec.DecodeError):
             raise SealError("the sealed value was changed") from None
+        if self._audience is not None and envelope.audience and envelope.audience not in self._audience.accepted:
+            raise SealError("sealed for another client")
         origin = Provenance(
             protocol=envelope.protocol, provider=envelope.provider, model=envelope.model, account=envelope.account
         )
