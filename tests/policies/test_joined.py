@@ -131,17 +131,18 @@ def test_calls_that_only_one_protocol_has(settings: dict[str, Any], block: Nativ
         ("tools", {"rules": [{"deny": ["(a|a)*b"]}]}),
         ("tools", {"rules": [{"allow": ["(a|a)*b"]}]}),
         ("tools", {"rules": [{"schema": {"properties": {"x": {"pattern": "(a|a)*b"}}}}]}),
+        ("tools", {"rules": [{"inside": ["/srv"], "hosts": ["example.com"], "commands": ["rm -rf"]}]}),
         ("rewrite", {"rules": [{"pattern": "(a|a)*b"}], "where": ["text", "arguments", "request"]}),
         ("redact", {"patterns": {"OWN": "(?:a|a)*b"}}),
     ],
 )
 def test_patterns_take_linear_time(use: str, settings: dict[str, Any]) -> None:
     """Also those for which Python's `re` would not end."""
-    long = "a" * 20_000
-    run = PolicyRun([load_policy({"use": use, **settings})])
     begun = perf_counter()
-    run.begin(request(long))
-    judge_response(run, calls(tool("look", arguments=f"""{{"x": "{long}"}}""")))
+    for long in ("a" * 50_000, "https://x" * 5_000, "/" + " ." * 20_000, "a:/" * 20_000, "../" * 20_000):
+        run = PolicyRun([load_policy({"use": use, **settings})])
+        run.begin(request(long))
+        judge_response(run, calls(tool("look", arguments=f"""{{"x": "{long}"}}""")))
     assert perf_counter() - begun < 5
 
 

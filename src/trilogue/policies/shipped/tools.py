@@ -141,6 +141,8 @@ class _CheckedRule:
         if self._allow or self._inside or self._schema:
             return "the arguments are not a JSON object"
         texts = raw_texts(text)
+        if self._hosts is None:
+            return self._denied(texts)
         # In JSON, a slash may have a backslash in front.
         read = [*[one.replace("\\/", "/") for one in texts], completed(text)]
         hosts = [host for one in read for host in hosts_in(one)]
@@ -162,9 +164,12 @@ class _CheckedRule:
         return ""
 
     def _place_problem(self, arguments: dict[str, Json], strings: list[str]) -> str:
-        paths = list(paths_in(arguments)) if self._argument is None else strings
-        if self._inside and not all([is_inside(path, self._inside) for path in paths]):
-            return "a path is outside of the allowed folders"
+        if self._inside:
+            paths = list(paths_in(arguments)) if self._argument is None else strings
+            if not all([is_inside(path, self._inside) for path in paths]):
+                return "a path is outside of the allowed folders"
+        if self._hosts is None:
+            return ""
         hosts = list(hosts_in(arguments))
         if self._argument is not None and not hosts:
             hosts = [host_of(text) for text in strings]
