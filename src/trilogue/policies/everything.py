@@ -47,8 +47,8 @@ class _Walk:
     def __init__(self, change: Change, look: Look) -> None:
         self._change = change
         self._look = look
-        self._free = 0
-        """how many objects with fields of any name are around"""
+        self._free = False
+        """whether the fields of the object may have any name"""
 
     def mapped(self, value: Any, name: str = "", depth: int = 0) -> Any:
         """Return a value with its strings changed; the same object if nothing changed."""
@@ -83,9 +83,10 @@ class _Walk:
     def _object(self, value: dict[str, Json], name: str, depth: int) -> dict[str, Json]:
         if name in ("headers", "authorization") and not self._free:
             return value
-        self._free += name in _FREE or self._free > 0
+        free = self._free
+        self._free = free or name in _FREE
         made = {self._change(key): self.mapped(item, key, depth + 1) for key, item in value.items()}
-        self._free -= self._free > 0
+        self._free = free
         same = len(made) == len(value) and all([made.get(key) is item for key, item in value.items()])
         return value if same else made
 

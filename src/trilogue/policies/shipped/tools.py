@@ -157,7 +157,7 @@ class _CheckedRule:
 
     def _denied(self, texts: Iterable[str]) -> str:
         # A client may take away what cannot be seen.
-        for text in dict.fromkeys([form for text in texts for form in (text, fold(text))]):
+        for text in dict.fromkeys([form for given in texts for form in (given, fold(given))]):
             if any([pattern.search(text) for pattern in self._deny]):
                 return "the arguments match a denied pattern"
             number = forbidden_by(text, self._commands)

@@ -273,6 +273,10 @@ class CallAssembler:
         block = ToolCall(id=call.id, name=call.name, kind=call.kind, path=path, extras=extras)
         call.block = self._decoder.start_block(block)
 
+    def _release(self, call: OpenToolCall) -> None:
+        for text in call.release():
+            self._decoder.emit(Delta(call.block or 0, text))
+
     def _settle_before(self, call: OpenToolCall) -> None:
         for earlier in list(self._open):
             if earlier is not call:
@@ -291,8 +295,7 @@ class CallAssembler:
             # Something else begins, so nothing more of its name is expected.
             self._before()
             self._start(call)
-            for text in call.release():
-                self._decoder.emit(Delta(call.block or 0, text))
+            self._release(call)
         complete = not call.begun or call.complete if at_end else call.begun and call.ended
         if call.block is not None and complete:
             self._close(call)
