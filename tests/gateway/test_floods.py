@@ -49,7 +49,7 @@ def named(kind: str, **fields: Any) -> bytes:
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
 
 
-MESSAGE = {
+MESSAGE: dict[str, Any] = {
     "id": "m",
     "type": "message",
     "role": "assistant",
