@@ -125,6 +125,8 @@ def carry_out(run: Run, source: Path, folder: Path, target: str) -> None:
             with busy(run.busy):
                 code, run.seconds = make(made, target, run.python, log)
     run.read(log_file.read_text("utf-8", "replace"))
+    if code != 0 and not run.failing:
+        run.failing = [line for line in log_file.read_text("utf-8", "replace").splitlines() if line.strip()][-1:]
     run.result = {0: "green", None: f"no end after {MOST_SECONDS / 60:.0f} minutes"}.get(code, f"failed ({code})")
     shutil.rmtree(made)
 
@@ -202,4 +204,6 @@ class _Raw(argparse.RawDescriptionHelpFormatter):
 
 
 if __name__ == "__main__":
+    # Leave no tests behind that run on.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     sys.exit(main())

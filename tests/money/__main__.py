@@ -24,6 +24,7 @@ import structlog
 
 from tests.cluster.redis import Server
 from tests.money.world import FACTS, KEYS, Book, World, run
+from tests.timing import eventually_async, pause_for
 
 CASES = 100_000
 PER_WORLD = 2_000
@@ -76,8 +77,8 @@ def _process(part: Part, book: Book, results: Queue[Result]) -> None:
     async def all_of_them() -> Result:
         world = World(part.seed, part.folder, book, part.more)
         ticking = asyncio.create_task(_tick(world))
-        while part.more and world.state.cluster.nodes < 2:
-            await asyncio.sleep(0.05)
+        if part.more:
+            await eventually_async(lambda: world.state.cluster.nodes >= 2)
         await run(world, part.numbers)
         if part.alone:
             await world.check()
@@ -104,7 +105,7 @@ def _checked_alone(seed: int, folder: Path, book: Book) -> Result:
 async def _tick(world: World) -> None:
     while True:
         world.state.tick()
-        await asyncio.sleep(0.1)
+        await pause_for(0.1)
 
 
 def quiet() -> None:

@@ -26,6 +26,7 @@ from tests.money.upstream import (
     Case,
     HostileServer,
 )
+from tests.timing import turns
 from trilogue import Sealer
 from trilogue.config import Config, ProviderSettings, parse
 from trilogue.embedded.asgi_http import serve_http
@@ -313,4 +314,4 @@ async def run(world: World, numbers: Sequence[int]) -> None:
     while left:
         burst = [left.pop() for _ in range(min(len(left), random.choice((1, 1, 4, 16))))]
         await asyncio.gather(*(world.one(number) for number in burst))
-    await asyncio.sleep(0)
+    await turns()
