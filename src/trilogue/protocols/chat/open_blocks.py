@@ -209,6 +209,9 @@ class CallAssembler:
                 self._shared.add(call_id)
             self._by_id[call_id] = call
         self._name(call, name)
+        if name and call.block is None:
+            # A text before the call is complete.
+            self._before()
         call.signature = call.signature or (signature_of(entry) if fields["extra_content"] else None)
         if rest or unknown:
             self._keep(call, {**rest, **dotted(kind, unknown)})
