@@ -80,9 +80,9 @@ MESSAGE = {"model": "demo", "max_tokens": 10, "messages": [{"role": "user", "con
 def settled(used: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, as if the gateway had been stopped: everything is in the files themselves."""
     folder = tmp_path_factory.mktemp("settled")
-    for path, data in files(used).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(data)
+    for name, data in files(used).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
     for path in folder.rglob("*.db"):
         with closing(sqlite3.connect(path)) as raw:
             raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")

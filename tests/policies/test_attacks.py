@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.policies.attacks import POLICIES, WAYS, attacked, tried
+from tests.policies.attacks import POLICIES, attacked, tried
+from tests.policies.proof import WAYS
 from trilogue.gateway.response.untold import Untold
 from trilogue.policies.flow import PolicyScan
 from trilogue.policies.folding import BORDER, Folded

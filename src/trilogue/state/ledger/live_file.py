@@ -178,8 +178,8 @@ def read_places(path: Path) -> list[Place]:
         if data == before:
             break
         before, data = data, _content(path)
-    layout = _first_copy if data.startswith(_FIRST_MAGIC) else _copy
-    if not data.startswith((MAGIC, _FIRST_MAGIC)) or len(data) < FILE_BYTES:
+    layout = _layout_of(data)
+    if layout is None:
         return []
     found = (_read_row(data, number, layout) for number in range(PLACES))
     return [place for place in found if place is not None]
@@ -188,10 +188,20 @@ def read_places(path: Path) -> list[Place]:
 def is_damaged(path: Path) -> bool:
     """Return whether a live file has rows with requests that cannot be read, or is none."""
     data = _content(path)
-    if not data.startswith(MAGIC) or len(data) < FILE_BYTES:
+    layout = _layout_of(data)
+    if layout is None:
         return True
-    counted = [number for number in range(PLACES) if _read_place(data, PLACE_BYTES * (number + 1)).requests]
-    return any(_read_row(data, number) is None for number in counted)
+    counted = [number for number in range(PLACES) if _read_place(data, PLACE_BYTES * (number + 1), layout).requests]
+    return any(_read_row(data, number, layout) is None for number in counted)
+
+
+def _layout_of(data: bytes) -> Layout | None:
+    """Return how counts are written in a live file, also one of an earlier version; None if this is none."""
+    if len(data) < FILE_BYTES:
+        return None
+    if data.startswith(_FIRST_MAGIC):
+        return _first_copy
+    return _copy if data.startswith(MAGIC) else None
 
 
 def _content(path: Path) -> bytes:
