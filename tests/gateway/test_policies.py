@@ -38,6 +38,9 @@ BROKEN = ("Hanging", "Raising", "Leaving", "Flooding", "Nonsense")
 OWN = ("Slow", "Blocking", "NoWeather")
 
 
+HOPS = 5
+
+
 def _keys() -> dict[str, list[str]]:
     """Return the keys of the gateway, and the policies of each."""
     keys = {
@@ -49,10 +52,17 @@ def _keys() -> dict[str, list[str]]:
         "word7": ["no-word7"],
         "forced": ["forced"],
         "forced-responses": ["forced-responses"],
+        "chained": ["hop-0"],
     }
     keys |= {name.lower(): [name.lower()] for name in OWN}
     keys |= {f"{name.lower()}-{way}": [f"{name.lower()}-{way}"] for name in BROKEN for way in ("closed", "open")}
     return keys
+
+
+def _each_hop(form: str, last: str = "") -> str:
+    """Return a part of the configuration for each model of a chain, in which policies lead from one to the next."""
+    parts = [form.format(number, number + 1) for number in range(HOPS)]
+    return ", ".join([*parts[:-1], last.format(HOPS - 1)] if last else parts)
 
 
 def _config() -> str:
@@ -68,7 +78,7 @@ def _config() -> str:
             PROVIDERS.replace("keys: [env:TRILOGUE_KEY]", "keys:\n" + "\n".join(lines)),
             "server: {keepalive_seconds: 0.1}",
             ADMIN,
-            "aliases: {house: chat/text, state-house: responses/text}",
+            f"aliases: {{house: chat/text, state-house: responses/text, {_each_hop('link-{0}: chat/text')}}}",
             "policies:",
             "  allow-all: {use: tools, deny: [never]}",
             "  secrets: redact",
@@ -81,7 +91,9 @@ def _config() -> str:
             "  joined: {use: inject_system, text: Be kind.}",
             *own,
             *broken,
-            "model_policies: {house: [joined]}",
+            *[f"  hop-{number}: {{use: force_model, model: link-{number}}}" for number in range(HOPS)],
+            "  hop-last: {use: inject_system, text: Be brief.}",
+            f"model_policies: {{house: [joined], {_each_hop('link-{0}: [hop-{1}]', last='link-{0}: [hop-last]')}}}",
         ]
     )
 
@@ -260,6 +272,14 @@ def test_a_policy_of_the_new_model_joins(served: Pooled, up: ScriptedUpstream) -
         assert "Be kind." in json.dumps(sent["messages"][0])
         assert b'"model":"messages/text"' in answer.body
         assert [one["policy"] for one in records(served, answer)] == ["forced", "joined"]
+
+
+def test_policies_that_join_last_judge_the_request(served: Pooled, up: ScriptedUpstream) -> None:
+    """However often policies change the model, those of the last one see the request."""
+    with client_of(served, "chained") as client:
+        sent = {"model": "chat/text", "messages": [{"role": "user", "content": "Hello"}]}
+        assert client.post("/v1/chat/completions", json=sent).status_code == 200
+    assert "Be brief." in up.requests[-1].body.decode()
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -29,9 +29,6 @@ from trilogue.policies import Context, Policy
 from trilogue.protocols.registry import CODECS, codec
 from trilogue.routing import Upstream
 
-MOST_MODELS = 3
-"""how often policies may change the model of one request"""
-
 
 class JudgedRequest(Struct, frozen=True):
     """A request that may go out, and where to."""
@@ -122,8 +119,9 @@ async def _judged(
     context: RequestContext, call: Call, policies: RequestPolicies, targets: Sequence[Upstream]
 ) -> tuple[Call, Sequence[Upstream]]:
     """Return a request as it may go out, and where to. If a policy has stopped it, that is noted in the policies."""
+    # Ends, because each round needs policies that have not judged yet.
     waiting: tuple[Policy, ...] = policies.policies
-    for _ in range(MOST_MODELS):
+    while waiting:
         judged = await judged_call(call, policies, waiting)
         if judged is None:
             break
@@ -134,8 +132,6 @@ async def _judged(
         joined = chosen_policies(context, call.model, targets).policies
         waiting = tuple([policy for policy in joined if policy not in policies.policies])
         policies.policies += waiting
-        if not waiting:
-            break
     return call, targets
 
 

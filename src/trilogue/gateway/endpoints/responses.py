@@ -36,7 +36,7 @@ async def retrieve(context: RequestContext) -> None:
     store, query = store_of(context), query_of(context)
     response = await stored(context, store, identifier)
     if includes_encrypted(context):
-        body = with_encrypted_output(response.body, context.entry.services.sealer)
+        body = with_encrypted_output(response.body, context.entry.sealer)
         response = replace(response, body=body)
     if query.get("stream") == "true":
         await _stream(context, store, response, starting_after(query))
@@ -150,7 +150,7 @@ def included(context: RequestContext, page: ItemPage) -> ItemPage:
     """Return items with the encrypted content that the client wants."""
     if not includes_encrypted(context):
         return page
-    sealer = context.entry.services.sealer
+    sealer = context.entry.sealer
     items = [replace(item, data=with_encrypted_content(item.data, sealer)) for item in page.items]
     return replace(page, items=tuple(items))
 
