@@ -257,6 +257,9 @@ class Upstream:
         connection.data_received(self._data)
         return exchange
 
+    async def reach(self, url: str, seconds: float) -> None:
+        pass
+
     async def aclose(self) -> None:
         pass
 
@@ -399,6 +402,9 @@ class Streaming:
         exchange = self.connection.start(b"", request.body, request.timeouts)
         self.connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
         return exchange
+
+    async def reach(self, url: str, seconds: float) -> None:
+        pass
 
     async def aclose(self) -> None:
         pass

@@ -42,7 +42,8 @@ def test_files_for_contributors_exist(path: str) -> None:
 
 @pytest.mark.parametrize("module", sorted(set(re.findall(r"python -m ((?:tests|benchmarks)[\w.]*)", GUIDE))))
 def test_commands_for_contributors_exist(module: str) -> None:
-    assert (ROOT / f"{module.replace('.', '/')}.py").exists() or (ROOT / module / "__main__.py").exists()
+    place = ROOT / module.replace(".", "/")
+    assert place.with_suffix(".py").exists() or (place / "__main__.py").exists()
 
 
 def test_targets_for_contributors_exist() -> None:

@@ -108,7 +108,10 @@ class UpstreamTruncated(UpstreamError):
 
 
 class UpstreamConnect(UpstreamError):
-    """The upstream could not be reached, or the connection to it broke. `proxy`: the egress proxy is at fault."""
+    """The upstream could not be reached, or the connection to it broke. `proxy`: the egress proxy is at fault.
+
+    `connecting`: there was no connection yet. The transport sets it.
+    """
 
     code = "upstream_connect"
 
@@ -116,6 +119,7 @@ class UpstreamConnect(UpstreamError):
         super().__init__(message)
         self.code = code
         self.proxy = proxy
+        self.connecting = False
 
 
 class UpstreamTimeout(UpstreamError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -277,3 +278,30 @@ def test_a_state_folder_that_cannot_be_written_is_one_line(environ: dict[str, st
         "nothing is kept there"
     )
     assert last.endswith("out, 0 errors, no losses")
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("http://no-such-host.invalid/v1", "acme cannot be reached: the host name of the upstream cannot be resolved"),
+        ("http://127.0.0.1:PORT/v1", "acme cannot be reached: the upstream refused the connection"),
+    ],
+)
+def test_an_upstream_that_cannot_be_reached_is_named_before_the_client_starts(
+    environ: dict[str, str], tmp_path: Path, address: str, words: str
+) -> None:
+    """The client itself is told at once that a retry does not help."""
+    client = CHILD.replace("print(json", "import urllib.error\ntry:\n    urllib.request.urlopen(request)\n", 1)
+    client = client.split("    urllib.request.urlopen(request)\n")[0] + (
+        "    urllib.request.urlopen(request)\nexcept urllib.error.HTTPError as error:\n"
+        "    print(error.code, error.headers['x-should-retry'])\n"
+    )
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = address.replace("PORT", str(closed.getsockname()[1]))
+        provider = f"{{protocol: openai_chat_completions, base_url: '{url}', models: [m]}}"
+        (tmp_path / "trilogue.yaml").write_text(f"providers: {{acme: {provider}}}\n")
+        command = [sys.executable, "-m", "trilogue", "launch", "run", "--model", "acme/m", "--", sys.executable, "-c"]
+        done = subprocess.run([*command, client], env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.splitlines()[0].startswith(f"trilogue: {words}")
+    assert done.stdout.split() == ["502", "false"]

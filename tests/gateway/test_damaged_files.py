@@ -80,11 +80,11 @@ MESSAGE = {"model": "demo", "max_tokens": 10, "messages": [{"role": "user", "con
 def settled(used: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, as if the gateway had been stopped: everything is in the files themselves."""
     folder = tmp_path_factory.mktemp("settled")
-    for name, data in files(used).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
-    for path in folder.rglob("*.db"):
-        with closing(sqlite3.connect(path)) as raw:
+    for path, data in files(used).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    for database in folder.rglob("*.db"):
+        with closing(sqlite3.connect(database)) as raw:
             raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return folder
 
@@ -237,6 +237,31 @@ def test_a_gateway_starts_with_any_damage(
         assert aside >= CASES
     if name == ".counts":
         assert aside
+
+
+def test_damage_that_is_found_later(settled: Path, used: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a clear error of the request, and one line in the log."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    shutil.copytree(settled / "trilogue", tmp_path / "trilogue")
+    refusal, config = loaded(used / "trilogue.yaml", tmp_path)
+    assert config is not None, refusal
+    [database] = (tmp_path / "trilogue").glob("responses-*.db")
+
+    async def main() -> set[int]:
+        gateway = EmbeddedGateway(config, used / "trilogue.yaml")
+        await gateway.start()
+        size = database.stat().st_size
+        with database.open("r+b") as raw:
+            raw.seek(4_096)
+            raw.write(random.Random(4).randbytes(size - 4_096))
+        found = {await asked(gateway, "GET", f"/v1/responses/{number}") for number in range(3)}
+        await gateway.stop(0)
+        return found
+
+    with capture_logs() as lines:
+        assert asyncio.run(main()) == {503}
+    assert [line["event"] for line in lines].count("the store of responses is damaged") == 1
+    assert not any(line["event"] == "bug" for line in lines)
 
 
 def test_a_process_starts_with_damaged_files(used: Path, tmp_path: Path) -> None:

@@ -207,6 +207,15 @@ def test_redacted_values_do_not_reach_the_upstream(served: Pooled, up: ScriptedU
             assert "<<EMAIL_1>>" in sent
 
 
+def test_of_a_field_that_comes_twice_only_what_was_judged_goes_out(served: Pooled, up: ScriptedUpstream) -> None:
+    """A policy has seen the last value, and an upstream might read the first."""
+    data = f'{{"model": "chat/text", "user": "{MAIL}", "user": "x", "messages": [{{"role": "user", "content": "Hi"}}]}}'
+    asked = post(PATHS[C], data.encode(), {"connection": "close"}, key="key-of-secrets")
+    assert asyncio.run(exchange(served.gateway.url, asked)).status == 200
+    assert MAIL not in up.last(PATHS[C]).body.decode()
+    assert up.last(PATHS[C]).json["user"] == "x"
+
+
 def counted(gateway: Pooled, asked: dict[str, Any], key: str) -> Answer:
     """Return the response to a request for a token count."""
     data = post(COUNTS, json.dumps(asked).encode(), {"connection": "close"}, key=f"key-of-{key}")

@@ -10,10 +10,10 @@ from tests.money.__main__ import world_of
 @pytest.mark.parametrize("seed", [1, 3], ids=["one process", "two workers"])
 def test_no_key_gets_more_than_it_may(seed: int) -> None:
     """And honest ones are charged what their upstreams say."""
-    problems, statuses = world_of(seed, 600)
+    problems, statuses = world_of(seed, 300)
     assert problems == []
-    assert sum(statuses.values()) == 600
-    assert sum(count for label, count in statuses.items() if label.endswith("200")) > 60
+    assert sum(statuses.values()) == 300
+    assert sum(count for label, count in statuses.items() if label.endswith("200")) > 30
 
 
 def test_the_oracle_finds_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

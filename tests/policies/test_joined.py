@@ -110,6 +110,8 @@ def test_audio_is_judged_by_its_words() -> None:
         ({"deny": ["bash"]}, Native(type="new_call", data={"name": "bash"}), False),
         ({"deny": ["new_call"]}, Native(type="new_call", data={"name": "bash"}), False),
         ({"deny": ["bash"]}, Native(type="mcp_approval_request", data={"name": "bash"}, awaits_client=True), False),
+        ({"rules": [{"deny": ["DROP TABLE"]}]}, tool("sql", arguments='{"q": "DR\u00adOP\u00a0TABLE x"}'), False),
+        ({"rules": [{"commands": ["rm -rf"]}]}, tool("sh", arguments='{"q": "r\u200bm -rf x"}'), False),
         ({"deny": ["x"]}, Native(type="mcp_approval_request", data={"name": "bash"}, awaits_client=True), True),
         (
             {"rules": [{"commands": ["rm -rf"]}]},
@@ -120,7 +122,7 @@ def test_audio_is_judged_by_its_words() -> None:
         ),
     ],
 )
-def test_calls_that_only_one_protocol_has(settings: dict[str, Any], block: Native, passes: bool) -> None:
+def test_calls_that_only_one_protocol_has(settings: dict[str, Any], block: Any, passes: bool) -> None:
     """Approval requests are judged by the tool that they are about, and unknown blocks as calls."""
     assert (judged(block, use="tools", **settings).blocks == (block,)) is passes
 
@@ -131,17 +133,18 @@ def test_calls_that_only_one_protocol_has(settings: dict[str, Any], block: Nativ
         ("tools", {"rules": [{"deny": ["(a|a)*b"]}]}),
         ("tools", {"rules": [{"allow": ["(a|a)*b"]}]}),
         ("tools", {"rules": [{"schema": {"properties": {"x": {"pattern": "(a|a)*b"}}}}]}),
+        ("tools", {"rules": [{"inside": ["/srv"], "hosts": ["example.com"], "commands": ["rm -rf"]}]}),
         ("rewrite", {"rules": [{"pattern": "(a|a)*b"}], "where": ["text", "arguments", "request"]}),
         ("redact", {"patterns": {"OWN": "(?:a|a)*b"}}),
     ],
 )
 def test_patterns_take_linear_time(use: str, settings: dict[str, Any]) -> None:
     """Also those for which Python's `re` would not end."""
-    long = "a" * 20_000
-    run = PolicyRun([load_policy({"use": use, **settings})])
     begun = perf_counter()
-    run.begin(request(long))
-    judge_response(run, calls(tool("look", arguments=f"""{{"x": "{long}"}}""")))
+    for long in ("a" * 50_000, "https://x" * 5_000, "/" + " ." * 20_000, "a:/" * 20_000, "../" * 20_000):
+        run = PolicyRun([load_policy({"use": use, **settings})])
+        run.begin(request(long))
+        judge_response(run, calls(tool("look", arguments=f"""{{"x": "{long}"}}""")))
     assert perf_counter() - begun < 5
 
 

@@ -23,7 +23,9 @@ SCHEMA = {
     "description": f"ask {MAIL}",
     "properties": {"to": {"type": "string", "enum": [MAIL], "default": MAIL, "description": MAIL}},
 }
-ARGUMENTS = f'{{"{MAIL}":1,"to":"{MAIL}","a":["{MAIL}",{{"b":"jane\\u0040example.org"}}]}}'
+ARGUMENTS = (
+    f'{{"{MAIL}":1,"to":"{MAIL}","id":"{MAIL}","name":"{MAIL}","a":["{MAIL}",{{"b":"jane\\u0040example.org"}}]}}'
+)
 TWICE = f'{{"to":"{MAIL}","to":"x"}}'
 CHAT: dict[str, Any] = {
     "model": "m",
@@ -49,7 +51,7 @@ CHAT: dict[str, Any] = {
     "prediction": {"type": "content", "content": MAIL},
     "stop": [MAIL],
     "user": MAIL,
-    "metadata": {"who": MAIL, MAIL: "x"},
+    "metadata": {"name": MAIL, MAIL: "x"},
     "prompt_cache_key": MAIL,
     "unknown": [{"deep": {MAIL: MAIL}}],
     "web_search_options": {"user_location": {"type": "approximate", "approximate": {"city": MAIL}}},
@@ -99,7 +101,7 @@ RESPONSES: dict[str, Any] = {
     ],
     "tools": [{"type": "function", "name": "f", "description": MAIL, "parameters": SCHEMA}],
     "text": {"format": {"type": "json_schema", "name": "s", "schema": SCHEMA}},
-    "prompt": {"id": "pmpt_1", "variables": {"who": MAIL, "more": {"type": "input_text", "text": MAIL}}},
+    "prompt": {"id": "pmpt_1", "variables": {"name": MAIL, "more": {"type": "input_text", "text": MAIL}}},
     "metadata": {"who": MAIL},
     "user": MAIL,
     "safety_identifier": MAIL,

@@ -60,7 +60,7 @@ def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
     assert attempt(keeper, START, None, sticky="x") == "c"
     assert attempt(keeper, START, NO_MODEL, model="rare") == "c"
     keeper = restarted(keeper, path, START + 0.1)
-    assert states(keeper, START + 0.1) == {"a": "cooling", "b": "disabled", "c": "ready"}
+    assert states(keeper, START + 0.1) == {"a": "cooling", "b": "refused", "c": "ready"}
     lines = {line["account"]: line for line in keeper.pools.overview(START + 0.1)}
     assert [lines[name]["last_error"] for name in "abc"] == ["rate_limited", "bad_key", "model_not_found"]
     assert lines["c"]["success_rate"] == 0.5
@@ -132,7 +132,7 @@ def test_a_new_key_is_not_blamed_for_the_old_one(tmp_path: Path) -> None:
     keeper = StateSync(with_key("old"), FileStore(path), START)
     assert attempt(keeper, START, BAD_KEY) == "a"
     keeper.close(START)
-    for credential, state in (("old", "disabled"), ("new", "ready")):
+    for credential, state in (("old", "refused"), ("new", "ready")):
         keeper = StateSync(with_key(credential), FileStore(path), START + 1)
         assert states(keeper, START + 1) == {"a": state}
         keeper.close(START + 1)
@@ -171,7 +171,7 @@ def test_two_workers_agree(tmp_path: Path) -> None:
     assert attempt(one, START, RATE_LIMITED) == "a"
     agree(one, other, {"a": "cooling", "b": "ready", "c": "ready"}, START)
     assert attempt(other, START + 0.2, BAD_KEY) == "b"
-    agree(other, one, {"a": "cooling", "b": "disabled", "c": "ready"}, START)
+    agree(other, one, {"a": "cooling", "b": "refused", "c": "ready"}, START)
     assert attempt(one, START + 0.4, None, sticky="x") == "c"
     one.close(START)
     other.close(START)
@@ -256,7 +256,7 @@ def test_a_reload_keeps_what_is_known(tmp_path: Path) -> None:
     assert states(keeper, START) == {"a": "cooling", "b": "ready", "new": "ready"}
     running.failed(START + 0.2, BAD_KEY)
     keeper.sync(START + 0.3)
-    assert states(keeper, START + 0.3) == {"a": "cooling", "b": "disabled", "new": "ready"}
+    assert states(keeper, START + 0.3) == {"a": "cooling", "b": "refused", "new": "ready"}
     keeper.close(START + 1)
 
 

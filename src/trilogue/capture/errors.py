@@ -16,6 +16,8 @@ from trilogue.protocols.registry import CODECS
 
 _PROVIDER = re.compile(r" \(provider [^()]*\)$")
 """what the gateway adds to the upstream's words"""
+_ABOUT_ACCOUNTS = re.compile(r"\(see `trilogue accounts`\)$|\(for \d+ s more\)|retry budget is spent")
+"""what the gateway says about its accounts, where it quotes the upstream"""
 
 
 def is_error(exchanged: Exchanged) -> bool:
@@ -34,7 +36,8 @@ def replaced_error(capture: Capture, attempt: CapturedAttempt) -> str:
     decision = capture.record.get("decision") if isinstance(capture.record, dict) else None
     if isinstance(decision, dict) and decision.get("outcome") == "client":
         return ""
-    if _failure(upstream, attempt.response).message in _failure(client, outbound).message:
+    told = _failure(client, outbound).message
+    if _failure(upstream, attempt.response).message in told and not _ABOUT_ACCOUNTS.search(told):
         return ""
     return "the client was told about the accounts of the gateway, not what the upstream said"
 

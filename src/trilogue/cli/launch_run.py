@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import termios
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
@@ -29,8 +29,11 @@ from trilogue.config import AdminSettings, Config, Secret
 from trilogue.config.types import ClientKeySettings, Log
 from trilogue.embedded.gateway import EmbeddedGateway
 from trilogue.embedded.summary import Summary
+from trilogue.errors import UpstreamError
 from trilogue.gateway.endpoints.app import not_http
 from trilogue.gateway.log.setup import configure_logging
+from trilogue.gateway.request.failures import next_step
+from trilogue.gateway.setup.provider import UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Usage
 from trilogue.protocols.registry import DEFAULT
@@ -43,6 +46,8 @@ DRAIN_SECONDS = 1.0
 """how long requests may go on after the client has ended: nobody reads the responses"""
 MAX_LOG_BYTES = 16 * 1024 * 1024
 """size from which the next launch begins a new log"""
+REACH_SECONDS = 2.0
+"""how long the first connection to an upstream may take, before the client starts"""
 SHELL_SIGNAL = 128
 """what shells add to the number of the signal that ended a program"""
 _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT)
@@ -75,6 +80,8 @@ async def run_with_gateway(
         await gateway.start()
         try:
             await _check_models(gateway, models)
+            for line in await _unreachable(gateway.app.services, [*models.values()] or [client.usual or ""]):
+                click.echo(f"trilogue: {line}", err=True)
             url = f"http://{HOST}:{sock.getsockname()[1]}"
             code = await run_client(client, {"url": url, "key": key, **models}, arguments)
         finally:
@@ -111,6 +118,29 @@ async def _check_models(gateway: EmbeddedGateway, models: Mapping[str, str]) -> 
         except NoRoute as error:
             if await services.offered(model, DEFAULT) is None:
                 raise NotStarted(str(error)) from None
+
+
+async def _unreachable(services: Services, models: Sequence[str]) -> list[str]:
+    """Return which upstreams of models cannot be reached, and why.
+
+    Clients repeat a failed request for minutes before they show its error, and nothing else may write to the terminal
+    then. The connections that can be opened serve the first requests.
+    """
+    names: dict[str, None] = {}
+    for model in models:
+        with suppress(NoRoute):
+            names |= dict.fromkeys(target.provider for target in services.routed(model, DEFAULT))
+    found = await asyncio.gather(*(_fault(services.providers[name]) for name in names))
+    return [line for line in found if line]
+
+
+async def _fault(provider: UpstreamProvider) -> str:
+    try:
+        await provider.reach(REACH_SECONDS)
+    except UpstreamError as error:
+        step = next_step(error.code)
+        return f"{provider.name} cannot be reached: {error}{f' ({step})' if step else ''}"
+    return ""
 
 
 async def run_client(client: LaunchClient, values: Mapping[str, str], arguments: tuple[str, ...]) -> int:

@@ -83,6 +83,8 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     responses finish, then stops the gateway.
     """
     hold_reloads()
+    # What is found out about files of the state folder while the configuration is read must be logged too.
+    configure_logging(Config().server.log)
     file = find(Path(path) if path else None)
     settings = ServeOptions(file, {"host": host, "port": port, "workers": workers})
     try:

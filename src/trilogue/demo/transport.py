@@ -102,6 +102,9 @@ class DemoTransport:
             return self._failure(Failure(kind=FailureKind.NOT_FOUND, message="the demo has no such endpoint"))
         return await self._respond(decoded, self._reply(decoded, body))
 
+    async def reach(self, url: str, seconds: float) -> None:
+        """Do nothing: the model is always there."""
+
     async def aclose(self) -> None:
         """Do nothing: there are no connections."""
 

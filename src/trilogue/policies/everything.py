@@ -29,6 +29,13 @@ _FIXED = frozenset(
     }
 )
 """fields that only work as they are: ids, names and types"""
+_FREE = frozenset(
+    {
+        *("action", "arguments", "input", "input_schema", "metadata", "output", "output_schema", "parameters"),
+        *("properties", "schema", "variables"),
+    }
+)
+"""fields of objects whose own fields have any name, so that an `id` in them is no id"""
 _UNREADABLE = frozenset({"authorization", "data", "encrypted_content", "file_data", "headers", "signature"})
 _BASE64 = re.compile(r"(?:data:[^,]*,)?[A-Za-z0-9+/_=-]*")
 _DEEPEST = 200
@@ -40,6 +47,8 @@ class _Walk:
     def __init__(self, change: Change, look: Look) -> None:
         self._change = change
         self._look = look
+        self._free = False
+        """whether the fields of the object may have any name"""
 
     def mapped(self, value: Any, name: str = "", depth: int = 0) -> Any:
         """Return a value with its strings changed; the same object if nothing changed."""
@@ -60,6 +69,9 @@ class _Walk:
         return self._struct(value, depth) if isinstance(value, Struct) else value
 
     def _string(self, value: str, name: str) -> str:
+        if self._free:
+            changed = self._change(value)
+            return value if changed == value else changed
         if name in _UNREADABLE and (name in ("authorization", "signature") or _BASE64.fullmatch(value)):
             return value
         if name in _FIXED or name.startswith("encrypted"):
@@ -69,14 +81,14 @@ class _Walk:
         return value if changed == value else changed
 
     def _object(self, value: dict[str, Json], name: str, depth: int) -> dict[str, Json]:
-        if name in _UNREADABLE and name in ("headers", "authorization"):
+        if name in ("headers", "authorization") and not self._free:
             return value
-        made = {self._key(key): self.mapped(item, key, depth + 1) for key, item in value.items()}
+        free = self._free
+        self._free = free or name in _FREE
+        made = {self._change(key): self.mapped(item, key, depth + 1) for key, item in value.items()}
+        self._free = free
         same = len(made) == len(value) and all([made.get(key) is item for key, item in value.items()])
         return value if same else made
-
-    def _key(self, key: str) -> str:
-        return self._change(key)
 
     def _struct(self, value: Struct, depth: int) -> Struct:
         if isinstance(value, Opaque) or (isinstance(value, Reasoning) and value.opaque is not None):
@@ -110,7 +122,7 @@ class _Walk:
         if parsed is None:
             text = self._change(call.arguments)
             return call if text == call.arguments else replace(call, arguments=text)
-        changed = self.mapped(parsed)
+        changed = self.mapped(parsed, "arguments")
         if changed is parsed and self._change(call.arguments) == call.arguments:
             return call
         return replace(call, arguments=dump_text(changed))

@@ -240,8 +240,6 @@ class AttemptPlan(Struct, eq=False):
             verdict = replace(verdict, scope=Scope.NONE)
         if self._lease is not None and self._lease.account.spec.of_clients:
             verdict = verdict.for_client_key()
-        if verdict.unreached and self.decision.attempts[-1].first_byte is not None:
-            verdict = replace(verdict, unreached=False)
         self._unreached = self._unreached and verdict.unreached
         self._verdict = verdict
         pool, lease = self._target.pool, self._lease

@@ -115,6 +115,10 @@ class Transport(Protocol):
         """Send a request and return the response as soon as its headers are complete. Raise UpstreamError."""
         ...
 
+    async def reach(self, url: str, seconds: float) -> None:
+        """Open a connection to the server of an address, and keep it for a request. Raise UpstreamError."""
+        ...
+
     async def aclose(self) -> None:
         """Close every connection, also those in use."""
         ...

@@ -192,6 +192,9 @@ class HttpTransport:
             async with asyncio.timeout(seconds):
                 needed = origin.tls or (proxy is not None and proxy.tls)
                 connection = await dial(origin, await self._tls() if needed else None, proxy)
+        except UpstreamConnect as error:
+            error.connecting = True
+            raise
         except TimeoutError:
             raise UpstreamTimeout(f"no connection to the upstream within {seconds:g} s", connecting=True) from None
         if connection.transport is None or connection.transport.is_closing():

@@ -151,6 +151,11 @@ def _dated_headers(response: UpstreamResponse) -> dict[str, str]:
     return headers
 
 
+def next_step(code: str) -> str:
+    """Return what to do about a failure that the gateway has found, by its code; "" if nothing is known."""
+    return _NEXT_STEPS.get(code, "")
+
+
 def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorReply:
     """Return the HTTP response in the client's protocol, with the headers by which SDKs decide whether to retry."""
     reply = codec(client).encode_error(failure, request_id)

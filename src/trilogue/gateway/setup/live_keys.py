@@ -215,6 +215,10 @@ class LiveTransport:
         await response.aclose()
         return await self._transport.send(_with_key(request, newer))
 
+    async def reach(self, url: str, seconds: float) -> None:
+        """Open a connection; no key is needed for that. Raises UpstreamError."""
+        await self._transport.reach(url, seconds)
+
     async def aclose(self) -> None:
         """Do nothing: the transport below is closed by its owner."""
 

@@ -212,6 +212,14 @@ class UpstreamProvider:
         finally:
             self._pool.released(lease)
 
+    async def reach(self, seconds: float) -> None:
+        """Open a connection to the upstream, and keep it for a request. Raises UpstreamError.
+
+        Nothing is sent, so nothing is known about keys and paths.
+        """
+        account = next(iter(self.accounts.values()))
+        await account.ways[0].reach(self.url(self.protocols[0], ""), seconds)
+
     def look_at_keys(self) -> None:
         """Enable accounts whose refused keys have been replaced."""
         for account in self._live:

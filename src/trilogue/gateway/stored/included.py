@@ -11,13 +11,14 @@ import msgspec
 from msgspec import Raw
 
 from trilogue.jsontext.text import DECODE_ERRORS, dump
-from trilogue.model import Json, Protocol, Provenance
+from trilogue.model import Json, Provenance
 from trilogue.protocols.content.ids import is_derived_id
+from trilogue.protocols.registry import DEFAULT
 from trilogue.translate.reasoning.provenance import MARK, RAW
 from trilogue.translate.reasoning.seal import Sealer
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
-_ORIGIN = Provenance(protocol=Protocol.CHAT)
+_ORIGIN = Provenance(protocol=DEFAULT)
 """The protocol in which reasoning is text. Which of its upstreams made it does not matter: any can read text."""
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_items = msgspec.json.Decoder(list[Raw]).decode

@@ -37,10 +37,8 @@ _LEADS_OUT = re.compile(
 """how a word inside of a longer text begins if it is a path that may lead out of a folder"""
 _UNKNOWN = re.compile(r"^\$|^%\w+%|\$[{(]|`|\0")
 """what a shell or a program replaces by something that is not known here"""
-_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?=[/\\])")
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,30}):(?=[/\\])")
 _DRIVE = re.compile(r"^[A-Za-z]:(?!\s)|\\")
-_DOTS = re.compile(r"(?:^|[/\\])(?=[. ]*\.)[. ]*(?: |\.{3})[. ]*(?=[/\\]|$)")
-"""a part of dots and spaces, which Windows shortens to `..`"""
 _PATCHED = re.compile(
     r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |(?:---|\+\+\+) (?:[ab]/)?)(\S[^\t\n]*)", re.MULTILINE
 )
@@ -84,9 +82,14 @@ def _is_form_inside(path: str, folders: tuple[str, ...]) -> bool:
         return scheme["scheme"].casefold() in ("http", "https", "ws", "wss")
     if _UNKNOWN.search(path) or path.startswith("~"):
         return any([_is_spelled_below(path, folder) for folder in folders])
-    if _DOTS.search(path):
+    if any([_is_dots(part) for part in re.split(r"[/\\]", path)]):
         return False
     return any([_is_below(path, folder, folders[0]) for folder in folders])
+
+
+def _is_dots(part: str) -> bool:
+    """Return whether a part of a path is only dots and spaces, which Windows shortens to `..`."""
+    return part not in ("", ".", "..") and "." in part and not part.strip(". ")
 
 
 def _local(url: str) -> str | None:
@@ -123,12 +126,15 @@ def _is_below(path: str, folder: str, base: str) -> bool:
     return full == top or full.startswith(top.rstrip("/") + "/")
 
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]+|(?<![A-Za-z0-9])(?:https?|wss?|ftp):(?=[^\s/\\])", re.IGNORECASE)
+_URL = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]{0,30}:[/\\]+|(?<![A-Za-z0-9])(?:https?|wss?|ftp):(?=[^\s/\\])", re.IGNORECASE
+)
 """how a URL begins; browsers take any number of slashes, in both directions, and none"""
 _AUTHORITY = re.compile(
     r"(?P<host>[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*)\.?(?::\d{0,5})?(?:$|[/?#\s<>|]|[.,:;!\"'`)\]}]+(?=[\s<>|]|$))"
 )
 """a host with a port, and what may stand behind it; everything else is read in different ways by different programs"""
+_LONGEST_HOST = 300
 _CLOSING = {'"': '"', "'": "'", "`": "`", "(": ")", "[": "]", "{": "}", "<": ">"}
 _QUADS = re.compile(r"(?:(?:0|[1-9]\d{0,2})\.){3}(?:0|[1-9]\d{0,2})")
 _NUMBER = re.compile(r"(?:\d+|0[xX][0-9A-Fa-f]*)")
@@ -151,7 +157,8 @@ def _hosts_of_text(text: str) -> Iterator[str]:
     for found in _URL.finditer(seen):
         # A URL in quotes or brackets ends with them.
         closing = _CLOSING.get(seen[found.start() - 1 : found.start()])
-        rest = seen[found.end() :].partition(closing)[0] if closing else seen[found.end() :]
+        rest = seen[found.end() : found.end() + _LONGEST_HOST]
+        rest = rest.partition(closing)[0] if closing else rest
         yield _read(rest) if _is_usual(found.group()) else UNREADABLE
     # The text may be one URL. Programs leave out line breaks and tabs, and take what is before an @ for a user.
     whole = re.sub(r"[\t\r\n]", "", seen.strip(_EDGE))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from trilogue.model import Block, CustomTool, FunctionTool, Json, Request, Tool
 from trilogue.policies.calls import Call, call_of, names_of, strings_in
+from trilogue.policies.folding import fold
 from trilogue.policies.policy import Context, Policy, PolicySettings
 from trilogue.policies.shipped.action import ActionSettings, SettingsProblem, compiled_all, fits_name, forbid
 from trilogue.policies.shipped.commands import CommandRule, forbidden_by
@@ -141,6 +142,8 @@ class _CheckedRule:
         if self._allow or self._inside or self._schema:
             return "the arguments are not a JSON object"
         texts = raw_texts(text)
+        if self._hosts is None:
+            return self._denied(texts)
         # In JSON, a slash may have a backslash in front.
         read = [*[one.replace("\\/", "/") for one in texts], completed(text)]
         hosts = [host for one in read for host in hosts_in(one)]
@@ -153,7 +156,8 @@ class _CheckedRule:
         return self._denied(strings)
 
     def _denied(self, texts: Iterable[str]) -> str:
-        for text in texts:
+        # A client may take away what cannot be seen.
+        for text in dict.fromkeys([form for given in texts for form in (given, fold(given))]):
             if any([pattern.search(text) for pattern in self._deny]):
                 return "the arguments match a denied pattern"
             number = forbidden_by(text, self._commands)
@@ -162,9 +166,12 @@ class _CheckedRule:
         return ""
 
     def _place_problem(self, arguments: dict[str, Json], strings: list[str]) -> str:
-        paths = list(paths_in(arguments)) if self._argument is None else strings
-        if self._inside and not all([is_inside(path, self._inside) for path in paths]):
-            return "a path is outside of the allowed folders"
+        if self._inside:
+            paths = list(paths_in(arguments)) if self._argument is None else strings
+            if not all([is_inside(path, self._inside) for path in paths]):
+                return "a path is outside of the allowed folders"
+        if self._hosts is None:
+            return ""
         hosts = list(hosts_in(arguments))
         if self._argument is not None and not hosts:
             hosts = [host_of(text) for text in strings]

@@ -66,7 +66,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     text: str = ""
     """the reason in our own words; empty if only the upstream's words say it"""
     unreached: bool = False
-    """whether there was no connection, or one that was closed before any response"""
+    """whether there was no connection"""
     words: str = ""
     """the upstream's words, if they are about the account: its key, its money or its limits"""
 
@@ -380,7 +380,7 @@ def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) ->
         any_model=row.any_model,
         blame_proxy=row.blame_proxy or (isinstance(error, UpstreamConnect) and error.proxy),
         status=failure.status,
-        unreached=isinstance(error, UpstreamConnect) or (isinstance(error, UpstreamTimeout) and error.connecting),
+        unreached=isinstance(error, UpstreamConnect | UpstreamTimeout) and error.connecting,
         text=str(error) if is_ours else "",
         words="" if is_ours or (row.action, row.scope) not in _ABOUT_ACCOUNT else _words(failure),
     )

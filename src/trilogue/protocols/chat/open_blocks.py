@@ -209,6 +209,9 @@ class CallAssembler:
                 self._shared.add(call_id)
             self._by_id[call_id] = call
         self._name(call, name)
+        if name and call.block is None:
+            # A text before the call is complete.
+            self._before()
         call.signature = call.signature or (signature_of(entry) if fields["extra_content"] else None)
         if rest or unknown:
             self._keep(call, {**rest, **dotted(kind, unknown)})
@@ -265,7 +268,7 @@ class CallAssembler:
         self._settle_before(call)
         self._start(call)
 
-    def _start(self, call: OpenToolCall) -> int:
+    def _start(self, call: OpenToolCall) -> None:
         call.id = call.id or derive_id("call_", self._response_id, self._started)
         self._started += 1
         extras: dict[str, Json] | None = call.extras or None
@@ -275,7 +278,10 @@ class CallAssembler:
             self._decoder.whole_block(signed(call.signature, path))
         block = ToolCall(id=call.id, name=call.name, kind=call.kind, path=path, extras=extras)
         call.block = self._decoder.start_block(block)
-        return call.block
+
+    def _release(self, call: OpenToolCall) -> None:
+        for text in call.release():
+            self._decoder.emit(Delta(call.block or 0, text))
 
     def _settle_before(self, call: OpenToolCall) -> None:
         for earlier in list(self._open):
@@ -294,9 +300,8 @@ class CallAssembler:
         if call.block is None and call.name:
             # Something else begins, so nothing more of its name is expected.
             self._before()
-            block = self._start(call)
-            for text in call.release():
-                self._decoder.emit(Delta(block, text))
+            self._start(call)
+            self._release(call)
         complete = not call.begun or call.complete if at_end else call.begun and call.ended
         if call.block is not None and complete:
             self._close(call)

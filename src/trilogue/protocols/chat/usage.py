@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure
-from trilogue.model import Failure, FailureKind, Json, Stop, StopReason, Usage
+from trilogue.model import MOST_TOKENS, Failure, FailureKind, Json, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.fields.extras import add_extras
 from trilogue.protocols.fields.reader import token_count
@@ -98,7 +98,11 @@ def decode_usage(value: Json) -> Usage | None:
         return None
     partial = prompt is None or completion is None
     if not rest and value.keys() <= _PLAIN:
-        return Usage(fresh=prompt or 0, output=completion or 0, estimated=partial)
+        fresh, output = prompt or 0, completion or 0
+        if total is None or total <= fresh + output:
+            return Usage(fresh=fresh, output=output, estimated=partial)
+        # Gemini's thinking is in the total only. Recorded: 35 prompt and 12 completion, 109 in total.
+        return Usage(fresh=fresh, output=total - fresh, reasoning=total - fresh - output)
     usage = _detailed(known, rest, prompt or 0, completion or 0)
     return replace(usage, estimated=True) if partial else usage
 
@@ -136,7 +140,9 @@ def _figures(value: dict[str, Json], names: Iterable[str]) -> tuple[Figures, dic
     known: Figures = dict.fromkeys(names)
     rest: dict[str, Json] = {}
     for name, item in value.items():
-        if name in known and (count := token_count(item)) is not None:
+        if name in known and type(item) is int and 0 <= item <= MOST_TOKENS:
+            known[name] = item
+        elif name in known and (count := token_count(item)) is not None:
             known[name] = count
         elif item is not None:
             rest[name] = item

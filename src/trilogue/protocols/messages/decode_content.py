@@ -104,7 +104,8 @@ def _common(fields: Fields) -> dict[str, Any]:
 def _native(fields: Fields, value: Json) -> Block:
     data = value if isinstance(value, dict) else {}
     kind = data.get("type")
-    return Native(type=kind if isinstance(kind, str) else "", data=data, harmless=kind in _HARMLESS, path=fields.path)
+    kind = kind if isinstance(kind, str) else ""
+    return Native(type=kind, data=data, harmless=kind in _HARMLESS, path=fields.path)
 
 
 _HARMLESS = frozenset({"compaction", "container_upload", "fallback", "image", "document", "mcp_tool_listing"})
