@@ -187,6 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     runs = _plan(options)
     folder = Path(tempfile.mkdtemp(prefix="trilogue-runs-"))
+    folder.chmod(0o755)  # the tests of root start PostgreSQL as another user, which reads the clone
     print(f"make {options.target}, {len(runs)} runs; what they print is in {folder}", flush=True)
     for run in runs:
         beside = f", {run.busy} busy processes" if run.busy else ""

@@ -20,8 +20,10 @@ def make(folder: Path, python: str, *arguments: str, **environ: str) -> subproce
     for name in ("requirements.lock", "requirements-run.lock", "pyproject.toml"):
         (folder / name).touch()
     command = [shutil.which("make") or "make", "-C", str(folder), *(arguments or ["setup"]), f"PYTHON={python}"]
+    # `make test` tells what it starts that it is part of it.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return subprocess.run(
-        command, env={**os.environ, **environ}, capture_output=True, text=True, timeout=60, check=False
+        command, env={**inherited, **environ}, capture_output=True, text=True, timeout=60, check=False
     )
 
 

@@ -80,9 +80,9 @@ def left(gateway: Started, up: ScriptedUpstream, stream: bool) -> None:
     up.say(stream_head([]) if stream else head(200, [("content-length", "1000")]), Do.HANG)
 
     async def go() -> None:
+        before = len(up.requests)
         _, writer = await asyncio.open_connection(*address(gateway.url))
         writer.write(request(Protocol.CHAT, "messages/text", stream=stream))
-        before = len(up.requests)
         await reached(up, before + 1)
         writer.transport.abort()
         await eventually_async(lambda: up.requests[-1].closed is not None)

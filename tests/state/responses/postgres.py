@@ -7,6 +7,7 @@ import pwd
 import secrets
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 from contextlib import suppress
@@ -14,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from tests.timing import eventually
 
@@ -31,6 +33,9 @@ class Server:
         self._folder = Path(tempfile.mkdtemp(prefix="trilogue-pg-"))
         # PostgreSQL refuses to run as root, which is what containers do.
         self._user = "nobody" if os.geteuid() == 0 else None
+        if self._user and not all(folder.stat().st_mode & stat.S_IXOTH for folder in self._programs.parents):
+            self._folder.rmdir()
+            pytest.skip(f"PostgreSQL not tested: it runs as {self._user}, who has no access to {self._programs}")
         if self._user:
             account = pwd.getpwnam(self._user)
             os.chown(self._folder, account.pw_uid, account.pw_gid)
