@@ -86,7 +86,7 @@ def test_the_gateway_does_not_start(folder: Path, mistake: str) -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("trilogue: policies.a: ")
+    assert done.stderr.startswith(f"trilogue: {folder / 'trilogue.yaml'}: policies.a: ")
 
 
 def test_a_reload_keeps_the_old_policies(folder: Path) -> None:

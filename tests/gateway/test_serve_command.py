@@ -132,7 +132,7 @@ def test_a_state_folder_that_cannot_be_written(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     with started(tmp_path, "server: {drain_seconds: 1}\n", environ={"XDG_STATE_HOME": str(blocked)}) as gateway:
-        gateway.wait_for_log("seal key")
+        gateway.wait_for_log("the state folder cannot be written")
         assert asyncio.run(exchange(gateway.url, b"GET /ready HTTP/1.1\r\nhost: a\r\n\r\n")).status == 200
 
 

@@ -175,7 +175,9 @@ class _Calls:
         function = mapping(piece.get("function")) or mapping(piece.get("custom"))
         call["kind"] = "custom" if piece.get("custom") else call["kind"]
         call["id"] = call["id"] or string(piece.get("id"))
-        call["name"] = call["name"] or string(function.get("name"))
+        name = string(function.get("name"))
+        if name != call["name"]:
+            call["name"] += name
         given = function.get("arguments", function.get("input"))
         if isinstance(given, str):
             call["arguments"] += given

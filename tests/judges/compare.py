@@ -161,7 +161,7 @@ def _natives(pair: Pair) -> list[str]:
 
 # What may replace what in another protocol, besides itself.
 _STOPS: dict[str | None, frozenset[str | None]] = {
-    None: frozenset({END, TOOL_CALLS, ERROR, PAUSE}),
+    None: frozenset({END, TOOL_CALLS, ERROR, PAUSE, LENGTH}),
     FILTER: frozenset({FILTER}),
     PAUSE: frozenset({PAUSE}),
 }
@@ -175,7 +175,8 @@ def _stop(pair: Pair) -> list[str]:
         return []
     if pair.before.refusal and wanted == END and found == FILTER and pair.target is MESSAGES:
         return []
-    if pair.excused("stop") and found in (END, TOOL_CALLS):
+    # A turn that the model has not ended must not look complete.
+    if pair.excused("stop") and found in ((LENGTH,) if wanted == PAUSE else (END, TOOL_CALLS)):
         return []
     return [f"stop {wanted} became {found}"]
 

@@ -14,7 +14,7 @@ from trilogue.protocols.stream.reply import Reply
     ("wire", "usage"),
     [
         ({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 14}, Usage(fresh=10, output=4)),
-        ({"prompt_tokens": 35, "completion_tokens": 12, "total_tokens": 109}, Usage(fresh=35, output=74, reasoning=62)),
+        ({"prompt_tokens": 35, "completion_tokens": 12, "total_tokens": 109}, Usage(fresh=35, output=12)),
         ({"prompt_tokens": 35, "completion_tokens": 12, "total_tokens": 9}, Usage(fresh=35, output=12)),
         ({"input_tokens": 10, "output_tokens": 4, "total_tokens": 14}, Usage(fresh=10, output=4)),
         ({"prompt_tokens": None, "completion_tokens": 4, "total_tokens": 14}, Usage(fresh=10, output=4)),

@@ -158,13 +158,21 @@ def test_tool_result_forms() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["container_upload", "compaction", "fallback", "tool_addition", "tool_removal", "mcp_tool_listing", "unheard_of"],
+    ("kind", "harmless"),
+    [
+        ("container_upload", True),
+        ("compaction", True),
+        ("fallback", True),
+        ("tool_addition", False),
+        ("tool_removal", False),
+        ("mcp_tool_listing", True),
+        ("unheard_of", False),
+    ],
 )
-def test_what_only_this_protocol_knows_is_native(kind: str) -> None:
-    """The whole object is kept, whatever it holds."""
+def test_what_only_this_protocol_knows_is_native(kind: str, harmless: bool) -> None:
+    """The whole object is kept, whatever it holds. Policies take what they do not know for a call."""
     data = {"type": kind, "x": {"y": 1}}
-    assert decode_block(data, "p") == Native(type=kind, data=data, path="p")
+    assert decode_block(data, "p") == Native(type=kind, data=data, path="p", harmless=harmless)
 
 
 @pytest.mark.parametrize("value", [None, 5, "text", [], {}, {"type": 5}, {"type": "image"}, {"type": "tool_result"}])

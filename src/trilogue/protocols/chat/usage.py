@@ -98,11 +98,7 @@ def decode_usage(value: Json) -> Usage | None:
         return None
     partial = prompt is None or completion is None
     if not rest and value.keys() <= _PLAIN:
-        fresh, output = prompt or 0, completion or 0
-        if total is None or total <= fresh + output:
-            return Usage(fresh=fresh, output=output, estimated=partial)
-        # Gemini's thinking is in the total only. Recorded: 35 prompt and 12 completion, 109 in total.
-        return Usage(fresh=fresh, output=total - fresh, reasoning=total - fresh - output)
+        return Usage(fresh=prompt or 0, output=completion or 0, estimated=partial)
     usage = _detailed(known, rest, prompt or 0, completion or 0)
     return replace(usage, estimated=True) if partial else usage
 
