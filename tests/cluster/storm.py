@@ -31,7 +31,9 @@ from tests.timing import eventually, pass_time, pause_for, turns
 from trilogue.cluster.leases import EPOCH, RECOVERY_SECONDS
 
 INPUT, OUTPUT = 10, 10
-"""tokens that the upstream reports for every response"""
+"""tokens that the upstream reports for a response"""
+MOST_INPUT = 2_000
+"""tokens of input for the key with a budget: nearly what is reserved for a request, so that nearly all can be spent"""
 MAX_TOKENS = 100
 TOKEN_PRICE = 0.001
 """dollars"""
@@ -39,7 +41,7 @@ LIMITS = {
     "requests": "limits: {requests_per_day: 300}",
     "tokens": "limits: {tokens_per_day: 9000}",
     "concurrency": "limits: {concurrency: 25}",
-    "budget": "budget: {total: 9.0}",
+    "budget": "budget: {total: 300.0}",
 }
 KEYS = "\n".join(f"  - {{key: key-of-{name}, name: {name}, {text}}}" for name, text in LIMITS.items())
 CONFIG = f"""\
@@ -82,7 +84,7 @@ class CountingUpstream:
                 self.most[model] = max(self.most[model], self.running[model])
                 await pause_for(self.seconds)
                 self.running[model] -= 1
-                writer.write(_RESPONSE)
+                writer.write(_RESPONSES[model == "budget"])
                 await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
@@ -94,23 +96,26 @@ class CountingUpstream:
         self.most.clear()
 
     def tokens(self, model: str) -> int:
-        return self.requests[model] * (INPUT + OUTPUT)
+        return self.requests[model] * ((MOST_INPUT if model == "budget" else INPUT) + OUTPUT)
 
     def cost(self, model: str) -> float:
         return self.tokens(model) * TOKEN_PRICE
 
 
-_BODY = json.dumps(
-    {
+def _response(tokens: int) -> bytes:
+    body = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 1,
         "model": "m",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": INPUT, "completion_tokens": OUTPUT, "total_tokens": INPUT + OUTPUT},
+        "usage": {"prompt_tokens": tokens, "completion_tokens": OUTPUT, "total_tokens": tokens + OUTPUT},
     }
-).encode()
-_RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
+    data = json.dumps(body).encode()
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(data), data)
+
+
+_RESPONSES = [_response(INPUT), _response(MOST_INPUT)]
 
 
 @contextmanager
@@ -253,7 +258,7 @@ def main() -> None:
                 "requests": f"{up.requests[name]} of 300 requests",
                 "tokens": f"{up.tokens(name)} of 9000 tokens",
                 "concurrency": f"at most {up.most[name]} of 25 at the same time",
-                "budget": f"${up.cost(name):.2f} of $9.00",
+                "budget": f"${up.cost(name):.2f} of $300.00",
             }[name]
             print(f"{name}: {seen}, {seconds:.1f} s, {found.questions() - before} calls to Redis, {dict(ended)}")
 
