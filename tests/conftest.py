@@ -1,10 +1,13 @@
 import gc
+import logging
 import os
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.recordings import NO_RECORDINGS, corpus_directory, recordings, untested
 from tests.timing import with_tries
@@ -35,6 +38,23 @@ def _no_leak_of_fixtures() -> Iterator[None]:
     """Collect what the fixtures of a module left in cycles: what they did not close is blamed on this module."""
     yield
     gc.collect()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _logging_as_it_was() -> Iterator[None]:
+    """Undo what commands that ran in this process have set up: their log would go to a file that is gone."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.setLevel(level)
+    for handler in [one for one in root.handlers if one not in handlers]:
+        root.removeHandler(handler)
+    for handler in [one for one in handlers if one not in root.handlers]:
+        root.addHandler(handler)
+    log = sys.modules.get("trilogue.gateway.log.lines")
+    if log is not None:
+        log.journal.open(None)
+        structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True)
