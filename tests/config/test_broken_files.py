@@ -308,3 +308,11 @@ routes:
         ("routes[0].match", 7),
         ("routes[1].provider", 8),
     ]
+
+
+def test_endpoints_without_policies_are_named_exactly(tmp_path: Path) -> None:
+    """A mistyped path would be allowed nowhere, and nobody would know."""
+    text = "providers: {demo: {base_url: 'demo:'}}\nserver: {unjudged_endpoints: [/files, /v1/batches]}"
+    with pytest.raises(ConfigError) as caught:
+        parse(text.encode(), {}, tmp_path)
+    assert "server.unjudged_endpoints[1]" in [problem.path for problem in caught.value.problems]

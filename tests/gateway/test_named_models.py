@@ -274,6 +274,16 @@ def test_looking_and_deleting_runs_no_model(gateway: Gateway, up: ScriptedUpstre
         assert answer.status_code == 200, answer.text
 
 
+def test_cancelling_makes_nothing(gateway: Gateway, up: ScriptedUpstream) -> None:
+    """A key for certain models can cancel what is its own."""
+    up.say(json_answer(200, [], {"id": "msgbatch_8"}))
+    body = {"requests": [{"custom_id": "1", "params": {"model": "text"}}]}
+    assert post(gateway, "narrow", "/messages/batches", body).status_code == 200
+    up.say(json_answer(200, [], {"id": "msgbatch_8"}))
+    assert post(gateway, "narrow", "/messages/batches/msgbatch_8/cancel").status_code == 200
+    assert post(gateway, "narrow", "/messages/batches/msgbatch_7/cancel").status_code == 404
+
+
 @pytest.mark.parametrize("path", ["/completions", "/audio/speech", "/images/edits", *MAKING, "/messages/batches"])
 def test_policies_are_not_avoided(gateway: Gateway, up: ScriptedUpstream, path: str) -> None:
     body = {"model": "text", "prompt": "me@example.com"}

@@ -57,6 +57,7 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     yield from _check_store("state.store", config.state.store, ("memory", "none"))
     yield from _check_store("usage.store", config.usage.store, ("none",))
     yield from cluster_problems(config.cluster)
+    yield from _check_unjudged_endpoints(config)
     yield from _check_tracing(config.tracing)
     yield from _check_webhook(config.webhook)
     yield from _check_capture(config)
@@ -121,6 +122,13 @@ def _check_other_endpoints(where: str, provider: ProviderSettings) -> Findings:
     for index, path in enumerate(provider.other_endpoints or ()):
         if not any(f"{one}/".startswith(f"{path.removeprefix('/v1').rstrip('/')}/") for one in known):
             yield f"{where}.other_endpoints[{index}]", f"is none of {', '.join(known)}, nor the beginning of one"
+
+
+def _check_unjudged_endpoints(config: Config) -> Findings:
+    known = sorted({other.path for one in CODECS.values() for other in one.endpoint.others})
+    for index, path in enumerate(config.server.unjudged_endpoints):
+        if path not in known:
+            yield f"server.unjudged_endpoints[{index}]", f"is none of {', '.join(known)}"
 
 
 def _check_tracing(tracing: TracingSettings) -> Findings:

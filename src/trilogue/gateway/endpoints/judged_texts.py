@@ -16,7 +16,7 @@ from trilogue.errors import ClientError
 from trilogue.gateway.endpoints.judging import chosen_policies, judge_count
 from trilogue.gateway.request.call import ReadBody
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.other import OtherCall, named_models
+from trilogue.gateway.request.other import OtherCall, makes_something, named_models
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Request, Role, Text, Turn
 from trilogue.profiles import UNCHANGED
@@ -47,7 +47,7 @@ async def judge_other(context: RequestContext, call: OtherCall, targets: Sequenc
         return call
     names = list(dict.fromkeys(named_models(context, call)))
     applying = [one for name in names or [""] for one in chosen_policies(context, name, targets).policies]
-    runs = context.request.method == "POST" and endpoint.paid != "nothing"
+    runs = endpoint.paid != "nothing" and makes_something(context)
     if not names and runs and services.policies is not None:
         # Any model may be behind it, also one that has policies of its own.
         applying += services.policies.of_some_models

@@ -11,7 +11,7 @@ from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.named import may_name_others, models_of
-from trilogue.gateway.request.other import OtherCall, named_models
+from trilogue.gateway.request.other import OtherCall, makes_something, named_models
 from trilogue.gateway.setup.access import ClientKey
 from trilogue.gateway.setup.limiter import Asked, Reservation
 from trilogue.gateway.setup.services import Services
@@ -24,8 +24,6 @@ from trilogue.routing import Upstream
 from trilogue.serving import header_lines
 
 _OF_COMPLETIONS = ("max_tokens",)
-_ENDINGS = ("/cancel", "/pause")
-"""the ends of paths at which nothing is made"""
 
 
 async def count_request(
@@ -56,8 +54,7 @@ async def count_other(
     something or deletes it runs no model.
     """
     services, key, route = context.entry.services, context.entry.key or ClientKey(""), call.route
-    runs = context.request.method == "POST"
-    if runs:
+    if makes_something(context):
         _check_models(context, key, named_models(context, call), targets)
         if route.endpoint.paid == "unbounded" and route.endpoint.usage is None and services.limiter.limits_tokens(key):
             raise NotAllowed(
@@ -164,7 +161,7 @@ def _note(context: RequestContext, reservation: Reservation | None) -> None:
 async def _other_estimate(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> Estimate:
     """Return the most that a request takes. Looking at something costs nothing; what making it costs may be unknown."""
     paid = call.route.endpoint.paid
-    if context.request.method != "POST" or paid == "nothing" or context.entry.path.endswith(_ENDINGS):
+    if paid == "nothing" or not makes_something(context):
         return Estimate(0, 0)
     if not call.body:
         return _worst(context, targets, None)

@@ -31,6 +31,8 @@ from trilogue.protocols.registry import CODECS
 from trilogue.routing import NoRoute, Upstream
 from trilogue.upstream import UpstreamRequest
 
+_ENDINGS = ("/cancel", "/pause")
+"""the ends of paths at which nothing is made, although they are asked with POST"""
 _FILES = "/v1/files"
 _SEARCH = "/search"
 """the end of a path that only looks at an object, although it is asked with POST"""
@@ -132,6 +134,11 @@ async def check_objects_of(context: RequestContext, call: OtherCall, targets: Se
     if call.body:
         work = partial(objects_of, call.body, route.object_fields, route.endpoint.everyones)
         await check_objects(context, await in_thread(work) if len(call.body) > LARGE_BYTES else work(), providers)
+
+
+def makes_something(context: RequestContext) -> bool:
+    """Return whether a request may run a model or make an object. Looking, deleting and cancelling do not."""
+    return context.request.method == "POST" and not context.entry.path.endswith(_ENDINGS)
 
 
 def named_models(context: RequestContext, call: OtherCall) -> list[str]:
