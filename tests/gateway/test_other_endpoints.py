@@ -250,7 +250,9 @@ def test_a_client_that_disconnects_ends_its_upload(gateway: Gateway, up: Scripte
     assert [request.path for request in up.requests] == ["/v1/embeddings"]
 
 
-def test_streams_of_legacy_completions_are_counted(gateway: Gateway, up: ScriptedUpstream) -> None:
+@pytest.mark.parametrize("ends", [True, False])
+def test_streams_of_legacy_completions_are_counted(gateway: Gateway, up: ScriptedUpstream, ends: bool) -> None:
+    """The SDK closes the connection at `[DONE]`, whether or not the response has ended."""
     events = [
         b'data: {"id":"c","object":"text_completion","choices":[{"index":0,"text":"\\"usage\\":{}",'
         b'"finish_reason":null}],"created":1,"model":"m"}\n\n',
@@ -258,10 +260,12 @@ def test_streams_of_legacy_completions_are_counted(gateway: Gateway, up: Scripte
         b'"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}\n\n',
         b"data: [DONE]\n\n",
     ]
-    up.say(*sse_answer(events))
+    steps = [*sse_answer(events)]
+    up.say(*(steps if ends else [*steps[:-1], Do.HANG]))
     stream = gateway.openai.completions.create(model="chat/instruct", prompt="Hi", stream=True)
     assert [chunk.choices[0].text for chunk in stream if chunk.choices] == ['"usage":{}']
-    assert gateway.recorder.last.body == b"".join(events)
+    if ends:
+        assert gateway.recorder.last.body == b"".join(events)
     line = gateway.record(gateway.recorder.last.headers["x-request-id"])
     assert (line["stream"], line["input_tokens"], line["output_tokens"]) == (True, 5, 2)
     assert line["ttft_ms"] is not None

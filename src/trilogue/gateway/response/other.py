@@ -122,7 +122,9 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
             failure = attempt.redactor.failure(failure_of(error))
             self.context.record.mark_failed(for_client(failure, self.context.record))
             return RelayResult(failure=failure)
-        usage = self.context.record.usage = read_usage(tail, endpoint, streamed=kind.startswith(_STREAM))
+        finally:
+            # Also if the client has gone: official SDKs close the connection when they have read the last event.
+            usage = self.context.record.usage = read_usage(tail, endpoint, streamed=kind.startswith(_STREAM))
         settle = self.services.observers.request_settled
         if settle is not None:
             settle(self.context.record)
