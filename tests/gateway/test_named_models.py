@@ -263,6 +263,31 @@ def test_a_model_in_the_query_is_judged(gateway: Gateway, up: ScriptedUpstream) 
     assert refused(post(gateway, "narrow", "/embeddings?model=gpt-9", {"model": "chat/text", "input": "a"}), up)
 
 
+@pytest.mark.parametrize("path", ["/embeddings?model=text", "/images/generations?model=text", "/moderations"])
+def test_a_request_without_a_model_of_its_own_is_refused(gateway: Gateway, up: ScriptedUpstream, path: str) -> None:
+    """A server would choose one, whatever the query or a fallback says."""
+    body = {"input": "a", "prompt": "a", "fallbacks": ["text"]}
+    assert refused(post(gateway, "narrow", path, body), up)
+
+
+@pytest.mark.parametrize("field", ["models", "fallbacks"])
+def test_other_endpoints_reserve_what_a_fallback_may_cost(gateway: Gateway, up: ScriptedUpstream, field: str) -> None:
+    for path, given in (("/completions", {"prompt": "a", "max_tokens": 9}), ("/embeddings", {"input": "a"})):
+        body = {"model": "chat/text", **given, field: ["gpt-9"]}
+        assert refused(post(gateway, "paying", path, body), up, "unknown_price", 429)
+        up.say(json_answer(200, [], {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}))
+        assert post(gateway, "paying", path, {**body, field: ["text-2"]}).status_code == 200
+        up.requests.clear()
+
+
+def test_limits_of_a_fallback_count_for_keys_without_limits(up: ScriptedUpstream, tmp_path: Path) -> None:
+    more = 'model_limits: {"gpt-9": {limits: {requests_per_day: 1}}}\n'
+    with running(tmp_path, CONFIG + more, up.url) as gateway:
+        body = {"model": "chat/text", "messages": [{"role": "user", "content": "Hi"}], "models": ["gpt-9"]}
+        found = [post(gateway, "free", "/chat/completions", body).status_code for _ in range(2)]
+        assert found == [200, 429]
+
+
 def test_looking_and_deleting_runs_no_model(gateway: Gateway, up: ScriptedUpstream) -> None:
     up.say(json_answer(200, [], {"id": "msgbatch_9"}))
     body = {"requests": [{"custom_id": "1", "params": {"model": "text"}}]}
