@@ -280,6 +280,33 @@ def test_other_endpoints_reserve_what_a_fallback_may_cost(gateway: Gateway, up: 
         up.requests.clear()
 
 
+def test_a_response_is_charged_at_the_price_of_the_fallback_that_gave_it(up: ScriptedUpstream, tmp_path: Path) -> None:
+    """Of the dearest, if it does not tell which one did: no fallback is cheaper than its price."""
+    prices = '{"text*": {input: 1, output: 1}'
+    text = CONFIG.replace(prices, prices + ', "dear": {input: 100000, output: 100000}')
+    usage = {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
+    chat = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9}
+    with running(tmp_path, text, up.url) as gateway:
+        for path, more, told, dollars in (
+            ("/chat/completions", chat, "text", 1e-5),
+            ("/chat/completions", chat, "dear", 1),
+            ("/chat/completions", chat, "vendor/dear", 1),
+            ("/completions", {"prompt": "a", "max_tokens": 9}, "dear", 1),
+        ):
+            before = _spent(gateway)
+            answer = {"id": "c", "object": "chat.completion", "model": told, "choices": [choice], "usage": usage}
+            up.say(json_answer(200, [], answer))
+            found = post(gateway, "paying", path, {"model": "chat/text", "models": ["dear"], **more})
+            assert found.status_code == 200, found.text
+            assert _spent(gateway) - before == pytest.approx(dollars, rel=1e-3)
+
+
+def _spent(gateway: Gateway) -> float:
+    headers = {"authorization": "Bearer paying-key-canary"}
+    return float(httpx2.get(f"{gateway.url}/v1/usage", headers=headers).json()["budgets"][0]["spent"])
+
+
 def test_limits_of_a_fallback_count_for_keys_without_limits(up: ScriptedUpstream, tmp_path: Path) -> None:
     more = 'model_limits: {"gpt-9": {limits: {requests_per_day: 1}}}\n'
     with running(tmp_path, CONFIG + more, up.url) as gateway:

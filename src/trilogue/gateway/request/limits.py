@@ -41,6 +41,7 @@ async def count_request(
     others = _named_besides(check_fallbacks(context, key, call.body, allowed), allowed)
     if others:
         asked = _asked(services, call.model, call.client, [*targets, *others], by_policy=asked.by_policy)
+        asked = asked._replace(others=_names_of(others))
     reservation = await services.limiter.begin(key, asked, await _estimate(context, call, [*allowed, *others]))
     _note(context, reservation)
     call.own_limits = _show(context, reservation)
@@ -69,7 +70,7 @@ async def count_other(
     others: list[Upstream] = []
     if runs and model and call.body:
         others = _named_besides(check_fallbacks(context, key, call.body, allowed), allowed)
-    asked = _asked(services, model, context.entry.client, [*targets, *others])
+    asked = _asked(services, model, context.entry.client, [*targets, *others])._replace(others=_names_of(others))
     reservation = await services.limiter.begin(key, asked, await _other_estimate(context, call, [*allowed, *others]))
     _note(context, reservation)
     _show(context, reservation)
@@ -79,6 +80,10 @@ async def count_other(
 def _named_besides(names: Sequence[str], targets: Sequence[Upstream]) -> list[Upstream]:
     """Return models that a request names besides its own, at each provider that may use them instead."""
     return [Upstream(target.provider, name) for target in targets for name in dict.fromkeys(names)]
+
+
+def _names_of(targets: Sequence[Upstream]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([target.model for target in targets]))
 
 
 def _check_models(context: RequestContext, key: ClientKey, names: Sequence[str], targets: Sequence[Upstream]) -> None:
