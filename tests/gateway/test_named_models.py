@@ -373,6 +373,32 @@ def test_input_that_is_not_text_is_refused_where_policies_apply(gateway: Gateway
         assert refused(post(gateway, "judged", "/embeddings", {"model": "chat/text", "input": given}), up, "not_judged")
 
 
+@pytest.mark.parametrize("body", [
+    b'{"model":"chat/text","input":"me@example.com","input":"hi"}',
+    b'{"model":"chat/text","in\\u0070ut":"me@example.com","input":"hi"}',
+])  # fmt: skip
+def test_only_the_field_that_was_judged_goes_out(gateway: Gateway, up: ScriptedUpstream, body: bytes) -> None:
+    up.say(json_answer(200, [], {"data": [], "usage": {"prompt_tokens": 1, "total_tokens": 1}}))
+    assert post(gateway, "judged", "/embeddings", body).status_code == 200
+    assert up.last().body == b'{"model":"text","input":"hi"}'
+
+
+@pytest.mark.parametrize("more", [
+    {"messages": [{"role": "user", "content": "I am me@example.com"}]},
+    {"instruction": "I am me@example.com"},
+    {"extra": [[{"I am me@example.com": 1}]]},
+])  # fmt: skip
+def test_text_in_other_fields_is_refused_where_policies_apply(
+    gateway: Gateway, up: ScriptedUpstream, more: dict[str, Any]
+) -> None:
+    assert refused(
+        post(gateway, "judged", "/embeddings", {"model": "chat/text", "input": "a", **more}), up, "not_judged"
+    )
+    up.say(json_answer(200, [], {"data": [], "usage": {"prompt_tokens": 1, "total_tokens": 1}}))
+    plain = {"model": "chat/text", "input": "a", "encoding_format": "float", "dimensions": 5, "user": "user-1"}
+    assert post(gateway, "judged", "/embeddings", plain).status_code == 200
+
+
 def test_policies_of_a_fallback_apply(up: ScriptedUpstream, tmp_path: Path) -> None:
     """Also where a request does not tell its models: one of them may be this one."""
     with running(tmp_path, CONFIG + 'model_policies: {"gpt-9": [words]}\n', up.url) as gateway:
