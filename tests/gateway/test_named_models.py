@@ -387,6 +387,7 @@ def test_only_the_field_that_was_judged_goes_out(gateway: Gateway, up: ScriptedU
     {"messages": [{"role": "user", "content": "I am me@example.com"}]},
     {"instruction": "I am me@example.com"},
     {"extra": [[{"I am me@example.com": 1}]]},
+    {"I am me@example.com": 1},
 ])  # fmt: skip
 def test_text_in_other_fields_is_refused_where_policies_apply(
     gateway: Gateway, up: ScriptedUpstream, more: dict[str, Any]
