@@ -6,7 +6,10 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from trilogue import Protocol, Sealer
+from trilogue.errors import BadRequest
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.policies.driver import HookThreads
 from trilogue.gateway.policies.request_policies import RequestPolicies
@@ -87,3 +90,22 @@ def test_a_change_before_signed_reasoning_is_declared() -> None:
 def test_a_stopped_request() -> None:
     policies = load_policies([{"use": "limits", "input_tokens": 1}])
     assert judged(request(*SIGNED), policies) is None
+
+
+@pytest.mark.parametrize("more", [
+    {"Messages": [{"role": "user", "content": "I am bob@example.org"}]},
+    {"me\u017f\u017fages": []},
+    {"messages": [{"role": "user", "content": "Hi", "Content": "I am bob@example.org"}]},
+    {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "TEXT": "I am bob@example.org"}]}]},
+    {"System": "I am bob@example.org"},
+])  # fmt: skip
+def test_a_field_in_another_spelling_is_refused(more: dict[str, Any]) -> None:
+    """Servers in Go read it in place of the one that policies have judged."""
+    with pytest.raises(BadRequest, match="must be written as"):
+        judged({**request({"role": "user", "content": "Hi"}), **more}, load_policies(["redact"]))
+
+
+def test_names_of_the_client_may_be_spelled_as_it_likes() -> None:
+    schema = {"type": "object", "properties": {"Text": {"type": "string"}, "text": {"type": "string"}}}
+    body = {**request({"role": "user", "content": "Hi"}), "tools": [{"name": "f", "input_schema": schema}]}
+    assert judged(body, load_policies(["redact"])) is not None

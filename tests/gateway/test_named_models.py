@@ -263,6 +263,58 @@ def test_a_model_in_the_query_is_judged(gateway: Gateway, up: ScriptedUpstream) 
     assert refused(post(gateway, "narrow", "/embeddings?model=gpt-9", {"model": "chat/text", "input": "a"}), up)
 
 
+@pytest.mark.parametrize("path", ["/embeddings?model=text", "/images/generations?model=text", "/moderations"])
+def test_a_request_without_a_model_of_its_own_is_refused(gateway: Gateway, up: ScriptedUpstream, path: str) -> None:
+    """A server would choose one, whatever the query or a fallback says."""
+    body = {"input": "a", "prompt": "a", "fallbacks": ["text"]}
+    assert refused(post(gateway, "narrow", path, body), up)
+
+
+@pytest.mark.parametrize("field", ["models", "fallbacks"])
+def test_other_endpoints_reserve_what_a_fallback_may_cost(gateway: Gateway, up: ScriptedUpstream, field: str) -> None:
+    for path, given in (("/completions", {"prompt": "a", "max_tokens": 9}), ("/embeddings", {"input": "a"})):
+        body = {"model": "chat/text", **given, field: ["gpt-9"]}
+        assert refused(post(gateway, "paying", path, body), up, "unknown_price", 429)
+        up.say(json_answer(200, [], {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}))
+        assert post(gateway, "paying", path, {**body, field: ["text-2"]}).status_code == 200
+        up.requests.clear()
+
+
+def test_a_response_is_charged_at_the_price_of_the_fallback_that_gave_it(up: ScriptedUpstream, tmp_path: Path) -> None:
+    """Of the dearest, if it does not tell which one did: no fallback is cheaper than its price."""
+    prices = '{"text*": {input: 1, output: 1}'
+    text = CONFIG.replace(prices, prices + ', "dear": {input: 100000, output: 100000}')
+    usage = {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
+    chat = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9}
+    with running(tmp_path, text, up.url) as gateway:
+        for path, more, told, dollars in (
+            ("/chat/completions", chat, "text", 1e-5),
+            ("/chat/completions", chat, "dear", 1),
+            ("/chat/completions", chat, "vendor/dear", 1),
+            ("/completions", {"prompt": "a", "max_tokens": 9}, "dear", 1),
+        ):
+            before = _spent(gateway)
+            answer = {"id": "c", "object": "chat.completion", "model": told, "choices": [choice], "usage": usage}
+            up.say(json_answer(200, [], answer))
+            found = post(gateway, "paying", path, {"model": "chat/text", "models": ["dear"], **more})
+            assert found.status_code == 200, found.text
+            assert _spent(gateway) - before == pytest.approx(dollars, rel=1e-3)
+
+
+def _spent(gateway: Gateway) -> float:
+    headers = {"authorization": "Bearer paying-key-canary"}
+    return float(httpx2.get(f"{gateway.url}/v1/usage", headers=headers).json()["budgets"][0]["spent"])
+
+
+def test_limits_of_a_fallback_count_for_keys_without_limits(up: ScriptedUpstream, tmp_path: Path) -> None:
+    more = 'model_limits: {"gpt-9": {limits: {requests_per_day: 1}}}\n'
+    with running(tmp_path, CONFIG + more, up.url) as gateway:
+        body = {"model": "chat/text", "messages": [{"role": "user", "content": "Hi"}], "models": ["gpt-9"]}
+        found = [post(gateway, "free", "/chat/completions", body).status_code for _ in range(2)]
+        assert found == [200, 429]
+
+
 def test_looking_and_deleting_runs_no_model(gateway: Gateway, up: ScriptedUpstream) -> None:
     up.say(json_answer(200, [], {"id": "msgbatch_9"}))
     body = {"requests": [{"custom_id": "1", "params": {"model": "text"}}]}
@@ -329,6 +381,33 @@ def test_texts_are_judged(
 def test_input_that_is_not_text_is_refused_where_policies_apply(gateway: Gateway, up: ScriptedUpstream) -> None:
     for given in ([1, 2, 3], [[1, 2]], [{"type": "image_url", "image_url": {"url": "https://a.example"}}], {"text": 1}):
         assert refused(post(gateway, "judged", "/embeddings", {"model": "chat/text", "input": given}), up, "not_judged")
+
+
+@pytest.mark.parametrize("body", [
+    b'{"model":"chat/text","input":"me@example.com","input":"hi"}',
+    b'{"model":"chat/text","in\\u0070ut":"me@example.com","input":"hi"}',
+])  # fmt: skip
+def test_only_the_field_that_was_judged_goes_out(gateway: Gateway, up: ScriptedUpstream, body: bytes) -> None:
+    up.say(json_answer(200, [], {"data": [], "usage": {"prompt_tokens": 1, "total_tokens": 1}}))
+    assert post(gateway, "judged", "/embeddings", body).status_code == 200
+    assert up.last().body == b'{"model":"text","input":"hi"}'
+
+
+@pytest.mark.parametrize("more", [
+    {"messages": [{"role": "user", "content": "I am me@example.com"}]},
+    {"instruction": "I am me@example.com"},
+    {"extra": [[{"I am me@example.com": 1}]]},
+    {"I am me@example.com": 1},
+])  # fmt: skip
+def test_text_in_other_fields_is_refused_where_policies_apply(
+    gateway: Gateway, up: ScriptedUpstream, more: dict[str, Any]
+) -> None:
+    assert refused(
+        post(gateway, "judged", "/embeddings", {"model": "chat/text", "input": "a", **more}), up, "not_judged"
+    )
+    up.say(json_answer(200, [], {"data": [], "usage": {"prompt_tokens": 1, "total_tokens": 1}}))
+    plain = {"model": "chat/text", "input": "a", "encoding_format": "float", "dimensions": 5, "user": "user-1"}
+    assert post(gateway, "judged", "/embeddings", plain).status_code == 200
 
 
 def test_policies_of_a_fallback_apply(up: ScriptedUpstream, tmp_path: Path) -> None:

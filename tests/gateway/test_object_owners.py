@@ -19,6 +19,9 @@ from tests.gateway.running import Gateway, running
 from tests.scripted import thread
 from tests.scripted.http import json_answer, sse_answer, whole
 from tests.scripted.server import KEY, ScriptedUpstream
+from trilogue.errors import BadRequest
+from trilogue.gateway.request.batch_files import BatchLines
+from trilogue.gateway.request.named import objects_of
 
 KEYS = """\
 keys:
@@ -502,6 +505,42 @@ def test_lines_of_a_batch_file_name_no_ids(gateway: Gateway, up: ScriptedUpstrea
         if not passes:
             assert answer.json()["error"]["code"] == "unchecked_ids"
             assert [request for request in up.requests if request.complete] == []
+
+
+@pytest.mark.parametrize("parts", [
+    [b'{"previous_response_id"', b" " * 300, b': "resp_1"}'],
+    [b'{"previous_response_id"' + b" " * 300, b" " * 300 + b':"resp_1"}'],
+    [b'{"previous_response_id" ' + b" " * 300 + b":", b" " * 300, b'"resp_1"}'],
+    [b'{"previous_response_id" :' + b" " * 300, b'"resp_1"}'],
+    [b'{"conversation"' + b"\t" * 300, b": " + b" " * 300, b'{"id": "conv_1"}}'],
+])  # fmt: skip
+def test_space_of_any_length_hides_no_id(parts: list[bytes]) -> None:
+    """Wherever the line is cut: a client decides how its file arrives."""
+    lines = BatchLines(("previous_response_id", "conversation"))
+    for part in parts[:-1]:
+        lines.feed(part, "batch")
+    with pytest.raises(BadRequest, match="must not name files"):
+        lines.feed(parts[-1], "batch")
+
+
+@pytest.mark.parametrize("body", [
+    b'{"container":{"skills":[{"type":"anthropic","type":"custom","skill_id":"ID"}]}}',
+    b'{"container":{"skills":[{"type":"custom","type":"anthropic","skill_id":"ID"}]}}',
+    b'{"type":"anthropic","container":"ID"}',
+    b'{"tools":[{"type":"x_call","type":"file_search","vector_store_ids":["ID"]}]}',
+    b'{"tools":[{"type":"file_search","type":"x_call","vector_store_ids":["ID"]}]}',
+])  # fmt: skip
+def test_a_type_that_is_added_hides_no_id(body: bytes) -> None:
+    fields = frozenset({"skill_id", "container", "vector_store_ids"})
+    assert objects_of(body, fields).used == {"ID"}
+
+
+def test_ids_that_need_no_check() -> None:
+    fields = frozenset({"skill_id", "container", "vector_store_ids"})
+    assert not objects_of(b'{"container":{"skills":[{"type":"anthropic","skill_id":"pdf"}]}}', fields)
+    found = objects_of(b'{"input":[{"type":"file_search_call","vector_store_ids":["vs_1"]}]}', fields)
+    assert not found.used
+    assert found.echoed == {"vs_1"}
 
 
 def test_uploads_in_parts_are_not_for_batches(gateway: Gateway, up: ScriptedUpstream) -> None:

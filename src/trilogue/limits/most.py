@@ -54,9 +54,14 @@ _DECISIVE = (
     "conversation",
     "thread",
     "container",
+    "service_tier",
+    "speed",
 )
 """the fields that decide what a request can cost"""
-_OF_TOOLS = ("type", "max_uses")
+_SPELLED = frozenset((*_DECISIVE, "model", "models", "fallbacks", "preset"))
+_ORDINARY = ("auto", "default", "standard", "standard_only", "flex", "batch", "on_demand")
+"""tiers and speeds that cost no more than the listed prices"""
+_OF_TOOLS = ("type", "max_uses", "environment")
 _QUOTED = {name: f'"{name}"'.encode() for name in _DECISIVE}
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 _IMAGE = re.compile(rb'"type"\s*:\s*"(?:image|image_url|input_image)"|"image_url"\s*:')
@@ -68,13 +73,13 @@ _REFERENCE = re.compile(
 _HOSTED_FIELDS = ("mcp_servers", "web_search_options", "search_parameters", "plugins")
 _STORED_FIELDS = ("previous_response_id", "conversation", "thread", "container")
 _OF_CLIENT = frozenset({
-    "", "function", "custom", "namespace", "local_shell", "shell", "apply_patch", "computer", "computer_use_preview",
+    "", "function", "custom", "namespace", "local_shell", "apply_patch", "computer", "computer_use_preview",
 })  # fmt: skip
 _OF_MESSAGES_CLIENT = ("computer_", "bash_", "text_editor_", "memory_")
 _NULL = (b"null", b"[]", b"{}", b'""', b"false")
 
 _HOSTED_TYPE = re.compile(
-    rb'"(?:type|max_uses)"\s*:\s*(?:"[^"]*(?:search|fetch|exec|interp|mcp|gener|retriev|brows)|[^"\s])'
+    rb'"(?:type|max_uses)"\s*:\s*(?:"[^"]*(?:search|fetch|exec|interp|mcp|gener|retriev|brows|shell)|[^"\s])'
 )
 """what tools have of which some run at the provider; types in schemas are other words"""
 _NONE = Raw(b"")
@@ -87,9 +92,18 @@ class _Tool(Struct):
 
     type: str | None = None
     max_uses: Raw = Raw(b"null")
+    environment: Raw = Raw(b"null")
+
+
+class _Environment(Struct):
+    """Where a shell runs."""
+
+    type: str | None = None
 
 
 _read_tools = msgspec.json.Decoder(list[_Tool]).decode
+_read_environment = msgspec.json.Decoder(_Environment | None).decode
+_read_entries = msgspec.json.Decoder(list[Raw]).decode
 
 
 class Facts(NamedTuple):
@@ -98,6 +112,7 @@ class Facts(NamedTuple):
     `output`: the limit that it sets; None if it sets none. `more_output`: what comes on top of it. `choices`: responses
     to the one input. `images`: how many there are. `refers`: to content that is not in the body. `hosted`: tools run at
     the provider, after each of which the model reads everything again. `calls`: how often at most; None if nobody says.
+    `per_tool`: that is the sum of limits of tools, which other protocols than Messages do not have.
     `inputs`: how many texts a model reads one by one, at most. `documents`: with how many of them it reads another.
     """
 
@@ -111,6 +126,9 @@ class Facts(NamedTuple):
     calls: int | None = 0
     inputs: int = 1
     documents: int = 0
+    per_tool: bool = False
+    dear: bool = False
+    """it asks for processing that costs more than the listed prices"""
 
 
 class Model(NamedTuple):
@@ -122,6 +140,8 @@ class Model(NamedTuple):
     """whether it gets the hosted tools that the client asks for"""
     pauses: bool = False
     parts: int = 1
+    limits_tools: bool = True
+    """whether limits of single tools reach it"""
     usual_output: int = 32_000
     """what is assumed for a response whose length nobody has limited"""
 
@@ -135,17 +155,20 @@ class Most(NamedTuple):
     bounded: bool
 
 
-def read_facts(body: bytes, whole: bytes, more: int = 0, own: Sequence[str] = OUTPUT_FIELDS) -> Facts:
+def read_facts(
+    body: bytes, whole: bytes, more: int = 0, own: Sequence[str] = OUTPUT_FIELDS, call_limit: str = ""
+) -> Facts:
     """Return the facts of a JSON object. `whole`: with the history that it refers to. `more`: bytes that are added.
 
     `own`: the fields that limit the output in its protocol. Those of others limit nothing, but a server may know them.
+    `call_limit`: the field of the request, or of its tools, that limits calls of hosted tools there; "" if none does.
 
     Raises BadRequest if a field that decides is there twice, because servers differ in which one they read.
     """
     fields = _fields(body)
     limits = [found for name in OUTPUT_FIELDS if (found := count_of(fields.get(name)))]
     is_limited = any([count_of(fields.get(name)) for name in own])
-    hosted, calls = _hosted(fields)
+    hosted, calls, per_tool = _hosted(fields, call_limit)
     prompt = bytes(fields.get("prompt", _NONE))
     prompts = _prompts(prompt)
     stored = any([_is_given(fields, name) for name in _STORED_FIELDS]) or prompt.startswith(b"{")
@@ -161,6 +184,8 @@ def read_facts(body: bytes, whole: bytes, more: int = 0, own: Sequence[str] = OU
         calls=calls,
         inputs=prompts,
         documents=_entries(fields.get("documents")),
+        per_tool=per_tool,
+        dear=_is_dear(fields, "service_tier") or _is_dear(fields, "speed"),
     )
 
 
@@ -179,11 +204,11 @@ def most(facts: Facts, model: Model) -> Most:
         made = min(facts.output, model.output_limit or window)
     made = (made + facts.more_output) * facts.choices
     if not (facts.hosted and model.hosts):
-        return Most(given, made, 0, True)
+        return Most(given, made, 0, not facts.dear)
     # What tools find becomes input, and all of it is read again after each of them.
     turns = MOST_TURNS if model.pauses else facts.calls
     rounds = (min(turns or 0, MOST_CONTEXT) + 1) * model.parts
-    bounded = facts.calls is not None
+    bounded = facts.calls is not None and not facts.dear and (model.limits_tools or not facts.per_tool)
     return Most(window * rounds, made * model.parts, (facts.calls or 0) * model.parts, bounded)
 
 
@@ -211,14 +236,26 @@ def count_of(raw: Raw | None) -> int | None:
 
 
 def _fields(body: bytes) -> dict[str, Raw]:
-    fields = _read_fields(body)
+    fields = _object_of(body)
+    other = next((name for name in fields if name not in _SPELLED and name.casefold() in _SPELLED), None)
+    if other is not None:
+        # Servers in Go take it for the other field.
+        raise BadRequest(f"{other} must be written as {other.casefold()}", path=other)
     again = [name for name in _DECISIVE if name in fields and body.count(_QUOTED[name]) > 1]
     if again or _ESCAPED_LETTER.search(body) is not None:
         _refuse_doubles(_names(body)[-1:], _DECISIVE)
     tools = bytes(fields.get("tools", _NONE))
-    if _HOSTED_TYPE.search(tools) is not None:
+    if _HOSTED_TYPE.search(tools) is not None or _ESCAPED_LETTER.search(tools) is not None:
         _refuse_doubles(_names(tools), _OF_TOOLS)
     return fields
+
+
+def _object_of(body: bytes) -> dict[str, Raw]:
+    try:
+        return _read_fields(body)
+    except DECODE_ERRORS:
+        # It was read before, but the parser goes less deep where more calls are running.
+        raise BadRequest("the body is nested too deeply") from None
 
 
 def _refuse_doubles(objects: list[list[str]], decisive: tuple[str, ...]) -> None:
@@ -232,7 +269,8 @@ def _names(text: bytes) -> list[list[str]]:
     """Return the names of the fields of all objects in a text; those of the outermost one come last."""
     found: list[list[str]] = []
     try:
-        json.loads(text, object_pairs_hook=lambda pairs: found.append([name for name, _ in pairs]))
+        # Numbers can have more digits than Python reads.
+        json.loads(text, object_pairs_hook=lambda pairs: found.append([name for name, _ in pairs]), parse_int=str)
     except RecursionError:
         raise BadRequest("the body is nested too deeply") from None
     return found
@@ -253,8 +291,8 @@ def _prompts(raw: bytes) -> int:
     """Return how many prompts a request of legacy completions has, each of which gets its own responses."""
     if not raw.startswith(b"["):
         return 1
-    prompts = msgspec.json.decode(raw)
-    return max(1, len(prompts)) if any(not isinstance(one, int) for one in prompts) else 1
+    prompts = _read_entries(raw)
+    return max(1, len(prompts)) if any(not bytes(one).lstrip(b"-").isdigit() for one in prompts) else 1
 
 
 def _entries(raw: Raw | None) -> int:
@@ -265,28 +303,40 @@ def _entries(raw: Raw | None) -> int:
 
 def inputs_of(body: bytes) -> int:
     """Return how many texts a body has of which each is embedded or judged by itself, at most."""
-    return max(1, _entries(_read_fields(body).get("input")))
+    return max(1, _entries(_object_of(body).get("input")))
 
 
-def _hosted(fields: dict[str, Raw]) -> tuple[bool, int | None]:
-    """Return whether the provider runs tools, and how often at most."""
-    most_calls = count_of(fields.get("max_tool_calls"))
+def _is_dear(fields: dict[str, Raw], name: str) -> bool:
+    return _is_given(fields, name) and bytes(fields[name]).strip(b'"').decode("latin-1") not in _ORDINARY
+
+
+def _hosted(fields: dict[str, Raw], call_limit: str) -> tuple[bool, int | None, bool]:
+    """Return whether the provider runs tools, how often at most, and whether that is the sum of limits of tools."""
+    most_calls = count_of(fields.get(call_limit)) or None
     # An empty object asks for a search as well.
     if any(_is_given(fields, name) or bytes(fields.get(name, _NONE)).strip() == b"{}" for name in _HOSTED_FIELDS):
-        return True, most_calls or None
+        return True, most_calls, False
     if not _is_given(fields, "tools"):
-        return False, 0
+        return False, 0, False
     try:
         tools = _read_tools(fields["tools"])
+        hosted = [one for one in tools if not _is_of_client(one)]
     except DECODE_ERRORS:
-        return True, most_calls or None
-    hosted = [one for one in tools if not _is_of_client(one.type or "")]
+        return True, most_calls, False
     if not hosted:
-        return False, 0
+        return False, 0, False
+    if call_limit != "max_uses":
+        return True, most_calls, False
     uses = [count_of(one.max_uses) for one in hosted]
-    known = [one for one in uses if one is not None]
-    return True, most_calls or (sum(known) if len(known) == len(uses) else None)
+    known = [one for one in uses if one]
+    # A limit of a single search becomes that of the request in another protocol.
+    per_tool = len(hosted) > 1 or not (hosted[0].type or "").startswith("web_search")
+    return True, sum(known) if len(known) == len(uses) else None, per_tool
 
 
-def _is_of_client(kind: str) -> bool:
+def _is_of_client(tool: _Tool) -> bool:
+    kind = tool.type or ""
+    if kind == "shell":
+        environment = _read_environment(tool.environment)
+        return environment is None or environment.type in (None, "local")
     return kind in _OF_CLIENT or kind.startswith(_OF_MESSAGES_CLIENT)

@@ -181,6 +181,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """the headers about limits; None if the protocol has none"""
     output_fields: tuple[str, ...] = ()
     """request fields that limit the tokens of the response"""
+    call_limit: str = ""
+    """the field of a request, or of its tools, that limits calls of hosted tools; empty if the protocol has none"""
     state_fields: tuple[str, ...] = ()
     """request fields that refer to what the upstream stored of earlier requests"""
     continues: bool = False

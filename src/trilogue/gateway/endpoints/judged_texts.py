@@ -6,6 +6,7 @@ moderations. Policies see the texts as one message of the user. A configuration 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -19,10 +20,14 @@ from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.other import OtherCall, makes_something, named_models
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Request, Role, Text, Turn
+from trilogue.policies.everything import has_repeated_names
 from trilogue.profiles import UNCHANGED
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
+
+_WORD = re.compile(r"[\w./:+-]{0,100}")
+"""what settings have: names of formats, ids"""
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
@@ -61,6 +66,10 @@ async def judge_other(context: RequestContext, call: OtherCall, targets: Sequenc
 async def _judged_texts(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> OtherCall:
     """Return a request with the texts that policies leave of it."""
     endpoint, fields = call.route.endpoint, parse_request(call.body)
+    known = (*endpoint.texts, *endpoint.models, *call.route.model_fields)
+    hidden = next((name for name, value in fields.items() if name not in known and _has_text({name: value})), None)
+    if hidden is not None:
+        raise NotJudged(endpoint.path, f" with text in {hidden[:80]}")
     texts = [text for name in endpoint.texts for text in _texts(fields.get(name), endpoint.path)]
     client, model = context.entry.client, call.model or "text"
     turn = Turn(role=Role.USER, blocks=tuple([Text(text=text) for text in texts]))
@@ -68,7 +77,8 @@ async def _judged_texts(context: RequestContext, call: OtherCall, targets: Seque
     body = dump(CODECS[client].encode_request(request, _target(context, model), Ledger()))
     judged = (await judge_count(context, ReadBody(body, model, False), targets)).call
     if judged.asked is None:
-        return call
+        # Of two fields with one name, only the one that was judged goes out.
+        return replace(call, body=dump(fields)) if has_repeated_names(call.body, fields) else call
     changed = _changed(CODECS[client].decode_request(parse_request(judged.body)), len(texts))
     if changed is None or judged.model != model:
         raise NotJudged(endpoint.path, ": they would change more than its texts")
@@ -78,6 +88,15 @@ async def _judged_texts(context: RequestContext, call: OtherCall, targets: Seque
         if name in fields:
             own[name] = Raw(dump(_with_texts(fields[name], left)))
     return replace(call, body=dump(own))
+
+
+def _has_text(value: Json) -> bool:
+    """Return whether the value of a setting has more than numbers and words."""
+    if isinstance(value, str):
+        return _WORD.fullmatch(value) is None
+    if isinstance(value, dict):
+        return any(_has_text(one) for one in (*value, *value.values()))
+    return isinstance(value, list) and any(_has_text(one) for one in value)
 
 
 def _target(context: RequestContext, model: str) -> Target:

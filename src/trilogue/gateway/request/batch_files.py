@@ -34,10 +34,18 @@ class BatchLines:
         if not self._found:
             text = self._tail + data
             self._found = self._pattern.search(text) is not None
-            self._tail = text[-_OVERLAP:]
+            self._tail = _unfinished(text)[-_OVERLAP:]
         if self._found and purpose.strip().lower() == BATCH:
             raise BadRequest(
                 "the requests of a batch must not name files, earlier responses or other objects here: several client "
                 "keys share the account, and whose they are cannot be checked (server.shared_objects)",
                 code="unchecked_ids",
             )
+
+
+def _unfinished(text: bytes) -> bytes:
+    """Return a text without the space at its end, which may be of any length between a field and its value."""
+    left = text.rstrip()
+    if left.endswith(b":"):
+        return left[:-1].rstrip() + b":"
+    return left if len(left) == len(text) else left + b" "

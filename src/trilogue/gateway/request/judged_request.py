@@ -10,17 +10,22 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from trilogue.errors import BadRequest
 from trilogue.gateway.policies.request_policies import RequestPolicies
 from trilogue.gateway.request.call import AskedFor, Call
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.stored.compaction import ITEM_MARK, opened
 from trilogue.jsontext.text import dump, parse_request
-from trilogue.model import Ledger, Loss, Reasoning, Request, refuse_losses
+from trilogue.model import Json, Ledger, Loss, Reasoning, Request, refuse_losses
 from trilogue.policies import Policy
 from trilogue.policies.everything import has_repeated_names
 from trilogue.profiles import UNCHANGED
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
+
+_READ_IN = ("messages", "input", "system", "instructions", "prompt", "content")
+"""fields whose objects have what a model reads"""
+_SPELLED = frozenset((*_READ_IN, "text", "role", "type", "tools", "tool_calls", "functions", "model", "image_url"))
 
 
 async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Policy]) -> Call | None:
@@ -54,7 +59,22 @@ def _decoded(call: Call, body: bytes) -> tuple[Request, bool]:
         # A summary that this gateway has sealed is text for the upstream, so policies must see it.
         body = opened(body, call.sealer)
     fields = parse_request(body)
+    _check_spelling(fields)
     return codec.decode_request(fields), not has_repeated_names(body, fields)
+
+
+def _check_spelling(fields: dict[str, Json]) -> None:
+    """Raise BadRequest for a field that servers in Go take for another one, which policies would judge in its place."""
+    waiting: list[Json] = [fields]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            for name in value:
+                if name not in _SPELLED and name.casefold() in _SPELLED:
+                    raise BadRequest(f"{name} must be written as {name.casefold()}", path=name)
+            waiting += [value[name] for name in _READ_IN if name in value]
 
 
 def _encoded(request: Request, call: Call) -> tuple[bytes, list[Loss]]:

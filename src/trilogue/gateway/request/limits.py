@@ -36,10 +36,11 @@ async def count_request(
     services, key = context.entry.services, context.entry.key or ClientKey("")
     asked = _asked(services, call.model, call.client, targets, by_policy=bool(context.record.parent))
     allowed = services.limiter.check(key, asked, targets)
-    others = check_fallbacks(context, key, call.body, allowed) if key.restricted else []
+    others = _named_besides(check_fallbacks(context, key, call.body, allowed), allowed)
     if others:
-        asked = asked._replace(names=(*asked.names, *others))
-    reservation = await services.limiter.begin(key, asked, await _estimate(context, call, allowed, others))
+        asked = _asked(services, call.model, call.client, [*targets, *others], by_policy=asked.by_policy)
+        asked = asked._replace(others=_names_of(others))
+    reservation = await services.limiter.begin(key, asked, await _estimate(context, call, [*allowed, *others]))
     _note(context, reservation)
     call.own_limits = _show(context, reservation)
     return allowed, reservation
@@ -54,7 +55,8 @@ async def count_other(
     something or deletes it runs no model.
     """
     services, key, route = context.entry.services, context.entry.key or ClientKey(""), call.route
-    if makes_something(context):
+    runs = makes_something(context)
+    if runs:
         _check_models(context, key, named_models(context, call), targets)
         if route.endpoint.paid == "unbounded" and route.endpoint.usage is None and services.limiter.limits_tokens(key):
             raise NotAllowed(
@@ -62,12 +64,24 @@ async def count_other(
                 code="not_bounded",
             )
     model = call.model if route.endpoint.models else ""
-    asked = _asked(services, model, context.entry.client, targets)
     allowed = services.limiter.check_providers(key, model or context.entry.path, targets)
-    reservation = await services.limiter.begin(key, asked, await _other_estimate(context, call, allowed))
+    others: list[Upstream] = []
+    if runs and model and call.body:
+        others = _named_besides(check_fallbacks(context, key, call.body, allowed), allowed)
+    asked = _asked(services, model, context.entry.client, [*targets, *others])._replace(others=_names_of(others))
+    reservation = await services.limiter.begin(key, asked, await _other_estimate(context, call, [*allowed, *others]))
     _note(context, reservation)
     _show(context, reservation)
     return allowed, reservation
+
+
+def _named_besides(names: Sequence[str], targets: Sequence[Upstream]) -> list[Upstream]:
+    """Return models that a request names besides its own, at each provider that may use them instead."""
+    return [Upstream(target.provider, name) for target in targets for name in dict.fromkeys(names)]
+
+
+def _names_of(targets: Sequence[Upstream]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([target.model for target in targets]))
 
 
 def _check_models(context: RequestContext, key: ClientKey, names: Sequence[str], targets: Sequence[Upstream]) -> None:
@@ -171,23 +185,17 @@ async def _other_estimate(context: RequestContext, call: OtherCall, targets: Seq
     return _worst(context, targets, facts if paid != "unbounded" else None)
 
 
-async def _estimate(
-    context: RequestContext, call: Call, targets: Sequence[Upstream], others: Sequence[str]
-) -> Estimate:
-    """Return the most that a request takes: its input by its size, its output by what it asks for.
-
-    `others`: models that the upstream may use instead.
-    """
-    targets = [*targets, *(Upstream(target.provider, name) for target in targets for name in others)]
-    fields = CODECS[call.client].endpoint.output_fields
+async def _estimate(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> Estimate:
+    """Return the most that a request takes: its input by its size, its output by what it asks for."""
+    fields, limit = CODECS[call.client].endpoint.output_fields, CODECS[call.client].endpoint.call_limit
     more = 0 if call.memory is None else sum(map(len, [kept.encode() for kept in call.memory.found.values()]))
-    return _worst(context, targets, await _facts(call.body, call.whole, more, fields), call.client)
+    return _worst(context, targets, await _facts(call.body, call.whole, more, fields, limit), call.client)
 
 
-async def _facts(body: bytes, whole: bytes, more: int, fields: Sequence[str]) -> Facts:
+async def _facts(body: bytes, whole: bytes, more: int, fields: Sequence[str], call_limit: str = "") -> Facts:
     if len(whole) > LARGE_BYTES:
-        return await in_thread(read_facts, body, whole, more, fields)
-    return read_facts(body, whole, more, fields)
+        return await in_thread(read_facts, body, whole, more, fields, call_limit)
+    return read_facts(body, whole, more, fields, call_limit)
 
 
 def _worst(
@@ -219,6 +227,7 @@ def _at(services: Services, target: Upstream, facts: Facts, client: Protocol | N
         or any([CODECS[one].endpoint.continues for one in protocols]),
         pauses=pauses,
         usual_output=profile.max_output,
+        limits_tools=not translated,
         parts=services.config.server.max_continuations + 1 if translated and pauses else 1,
     )
     bound = most(facts, model)

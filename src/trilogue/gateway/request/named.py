@@ -95,7 +95,7 @@ def objects_of(body: bytes, fields: Collection[str], everyones: tuple[str, ...] 
             kinds = [kind for kind in node.all("type") if isinstance(kind, str)]
             if any(kind in everyones for kind in kinds):
                 raise NotAllowed(f"{kinds[0]} asks for what all client keys have stored", code="shared_list")
-            if any(_ECHOED_TYPES.fullmatch(kind) for kind in kinds):
+            if kinds and all(_ECHOED_TYPES.fullmatch(kind) for kind in kinds):
                 found = echoed
             waiting += [(value, echoed if name in _ECHOED else found) for name, value in node]
             found.update(_ids(node, kinds, fields))
@@ -104,10 +104,11 @@ def objects_of(body: bytes, fields: Collection[str], everyones: tuple[str, ...] 
 
 def _ids(node: Pairs, kinds: list[str], fields: Collection[str]) -> Iterator[str]:
     """Yield the ids that one object names."""
-    if "anthropic" in kinds:
-        # A skill that the vendor offers to everyone.
-        return
+    # A skill that the vendor offers to everyone.
+    offered = "skill_id" if kinds and all(kind == "anthropic" for kind in kinds) else ""
     for name, value in node:
+        if name == offered:
+            continue
         if name in fields or (name == "id" and "file_id" in kinds):
             for one in value if isinstance(value, list) else [value]:
                 if isinstance(one, str):

@@ -148,8 +148,13 @@ def named_models(context: RequestContext, call: OtherCall) -> list[str]:
         return []
     names = models_of_query(context.entry.query)
     if call.upload is not None:
-        return [*names, call.model] if call.model else names
-    return [*names, *models_of(call.body, (*endpoint.models, *route.model_fields))] if call.body else names
+        own = [call.model] if call.model else []
+    else:
+        own = models_of(call.body, endpoint.models) if call.body else []
+    if not own:
+        # Then a server runs one that it chooses itself.
+        return []
+    return [*names, *own, *(models_of(call.body, route.model_fields) if call.body else ())]
 
 
 def _is_json(content_type: str) -> bool:

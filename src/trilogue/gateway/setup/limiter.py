@@ -76,7 +76,7 @@ Cost = Callable[[RequestRecord, float], int | None]
 class Reservation(Struct):
     """A request that was counted, for whom, and what they have left. `estimate`: of one attempt.
 
-    `attempts`: how many may have cost something, and are reserved.
+    `attempts`: how many may have cost something, and are reserved. `others`: see `Asked`.
     """
 
     subjects: tuple[Subject, ...]
@@ -84,6 +84,7 @@ class Reservation(Struct):
     remaining: list[Remaining]
     began: float
     attempts: int = 1
+    others: tuple[str, ...] = ()
 
     @property
     def reserved(self) -> Estimate:
@@ -96,7 +97,7 @@ class Asked(NamedTuple):
 
     `by_policy`: a policy asks, so it is no request of the key and its owner, who only pay for it. `routes`: all routes
     whose limits and budgets hold for it, because it may be sent to one of their targets. `names`: all names of the
-    model: the client's, and those of the targets.
+    model: the client's, and those of the targets. `others`: models that the upstream may use instead of its own.
     """
 
     model: str
@@ -104,6 +105,7 @@ class Asked(NamedTuple):
     by_policy: bool = False
     routes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 _ANYTHING = Asked("", "")
@@ -172,7 +174,7 @@ class Limiter:
             return None
         if isinstance(result, Refused):
             raise self._refusal(result, asked, estimate)
-        return Reservation(subjects, estimate, result, began)
+        return Reservation(subjects, estimate, result, began, others=asked.others)
 
     async def extend(self, reservation: Reservation, attempts: int) -> bool:
         """Reserve as much as so many attempts may cost together. Return False if there is no room for that."""
@@ -266,8 +268,15 @@ class Limiter:
         uncertain = most.times(record.unmetered)
         if usage is None:
             return uncertain
-        cost = self._cost(record, reservation.began)
-        if cost is None:
+        own = record.upstream_model
+        models = (own, *reservation.others)
+        # Unless the response tells which of several models it comes from, it may be from the dearest.
+        used = (record.response_model,) if record.response_model in models else models
+        found = [
+            self._cost(record if one == own else replace(record, upstream_model=one), reservation.began) for one in used
+        ]
+        cost = max([one for one in found if one is not None], default=None)
+        if None in found and most.cost is not None:
             # A part of it has no known price.
             cost = most.cost
         return Estimate(uncertain.tokens + usage.input + usage.output, (uncertain.cost or 0) + (cost or 0))

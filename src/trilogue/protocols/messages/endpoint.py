@@ -147,6 +147,7 @@ ENDPOINT = Endpoint(
         is_date=True,
     ),
     output_fields=("max_tokens",),
+    call_limit="max_uses",
     state_fields=("thread",),
     # Fallbacks that the server tries itself, and models of tools such as the advisor.
     model_fields=("fallbacks", "models", "tools[].model"),

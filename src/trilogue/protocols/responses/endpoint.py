@@ -47,6 +47,7 @@ ENDPOINT = Endpoint(
     only_vendor=True,
     limit_headers=LIMIT_HEADERS,
     output_fields=("max_output_tokens",),
+    call_limit="max_tool_calls",
     state_fields=("previous_response_id", "conversation"),
     continues=True,
     compaction="/responses/compact",
