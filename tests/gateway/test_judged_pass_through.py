@@ -91,3 +91,20 @@ def test_recorded_streams() -> None:
         changed = Passed(protocol, chunks(data, Random(number)), [Vowels(), ByContent()])
         # Token probabilities quote the text that was there before.
         assert changed.rules() <= broken(protocol, data) | {"B47"}, name
+
+
+@pytest.mark.parametrize("kind", ["cut off", "not valid JSON"])
+@pytest.mark.parametrize("protocol", Protocol)
+def test_what_cannot_be_read_is_not_forwarded_and_ends_as_an_error(protocol: Protocol, kind: str) -> None:
+    """As without policies: the client does not take a broken response for a complete one."""
+    rng = Random(1)
+    first, *others = stream_of(protocol, usual(rng), rng, "calls").split(b"\n\n")
+    data = b"\n\n".join([first, *others[:3], b""])
+    # Some clients read this, and nobody has judged it.
+    data += b"" if kind == "cut off" else others[3].replace(b"{", b'{"unread":NaN,', 1) + b"\n\n"
+    for policies in ([Everything()], [Nothing()], [Vowels()]):
+        passed = Passed(protocol, [data], policies)
+        assert passed.path.failed is not None
+        assert passed.path.failed.failure.code in ("upstream_truncated", "upstream_protocol_error")
+        assert b"Provider returned error" in passed.out.rpartition(b"data: ")[2]
+        assert b"NaN" not in passed.out
