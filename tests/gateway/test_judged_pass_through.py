@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ from tests.policies.test_shipped_pairs import ASK, CASES, decisions, expected, r
 from tests.recordings import NO_CASES
 from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.model import Protocol
-from trilogue.policies import Policy
+from trilogue.policies import Policy, load_policies
 from trilogue.protocols.stream.reply import Reply
 
 SEEDS = 12
@@ -108,3 +110,37 @@ def test_what_cannot_be_read_is_not_forwarded_and_ends_as_an_error(protocol: Pro
         assert passed.path.failed.failure.code in ("upstream_truncated", "upstream_protocol_error")
         assert b"Provider returned error" in passed.out.rpartition(b"data: ")[2]
         assert b"NaN" not in passed.out
+
+
+@pytest.mark.parametrize("where", [["text"], ["reasoning"], ["text", "reasoning"]])
+@pytest.mark.parametrize(
+    "second",
+    [{"reasoning": "x"}, {"reasoning_details": [{"type": "reasoning.text", "text": "x"}]}, {"thought_text": "x"}],
+    ids=["another field", "details", "an unknown field"],
+)
+def test_fields_that_are_not_read_are_judged_over_several_events(second: dict[str, Any], where: list[str]) -> None:
+    """A client may put together what such a field has in each event."""
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        body = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+        return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+    def with_text(text: str) -> dict[str, Any]:
+        made: dict[str, Any] = json.loads(json.dumps(second).replace('"x"', json.dumps(text)))
+        return made
+
+    thoughts = [{"reasoning_content": f"{n}.", **with_text(text)} for n, text in enumerate(("Project Night", "fall."))]
+    data = [
+        chunk({"role": "assistant", **thoughts[0]}),
+        chunk(thoughts[1]),
+        chunk({"content": "ok"}),
+        chunk({}, "stop"),
+    ]
+    passed = Passed(
+        Protocol.CHAT,
+        [*data, b"data: [DONE]\n\n"],
+        load_policies([{"use": "block_phrases", "phrases": ["Project Nightfall"], "where": where}]),
+    )
+    assert b"fall." not in passed.out
+    assert b"ok" in passed.out or passed.run.stopped

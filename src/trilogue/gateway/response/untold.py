@@ -23,7 +23,6 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.policies import PolicyRun
-from trilogue.policies.calls import strings_in
 from trilogue.policies.texts import OPAQUE_FIELDS
 from trilogue.sse import SseParser
 
@@ -38,6 +37,10 @@ _NO_TEXT = OPAQUE_FIELDS | {
 """fields of events that never have a text of the response"""
 _END = b"[DONE]"
 _CALLS = (ToolCall, Native, HostedCall)
+_MOST_JOINED = 256
+"""characters of a field that are kept, to be judged together with what comes in it next"""
+_MOST_FIELDS = 1000
+"""fields whose values are kept for themselves; those of others are put together"""
 _EMPTY: tuple[Json, ...] = (None, "", {}, [])
 
 
@@ -60,6 +63,8 @@ class Untold:
         """the names of calls, by their ids"""
         self._done: list[dict[str, Json]] = []
         """calls as they were when they were complete"""
+        self._fields: dict[int, tuple[str, str]] = {}
+        """what came in each field that was not told: the end of all of it, and the last piece"""
 
     def is_hidden(self, raw: bytes, events: list[Event], *, over: bool, unwanted: bool) -> bool:
         """Return whether an event says what was not told.
@@ -74,12 +79,28 @@ class Untold:
             if (
                 self._texts
                 and not unwanted
-                and self._run.hides(_texts_in(body) - {one.text for one in events if isinstance(one, _DELTAS)})
+                and self._run.hides(self._untold_texts(body, {one.text for one in events if isinstance(one, _DELTAS)}))
             ):
                 return True
             if self._calls and self._has_other_calls(body, over=over):
                 return True
         return False
+
+    def _untold_texts(self, body: dict[str, Json], told: set[str]) -> set[str]:
+        """Return the strings of an event that may be text and were not told.
+
+        A client may put together what a field has in several events, so each comes with what was there before.
+        """
+        texts = set()
+        for where, text in _texts_in(body):
+            if text not in told:
+                place = where if where in self._fields or len(self._fields) < _MOST_FIELDS else 0
+                before, last = self._fields.get(place, ("", ""))
+                # Most fields have the same value in every event.
+                joined = before if text == last else before + text
+                self._fields[place] = joined[-_MOST_JOINED:], text
+                texts |= {text, joined}
+        return texts
 
     def _note(self, events: list[Event]) -> None:
         for event in events:
@@ -138,9 +159,19 @@ class Untold:
         return started and bool(names) and any([call.get(field) not in _EMPTY for field in _ARGUMENTS])
 
 
-def _texts_in(body: dict[str, Json]) -> set[str]:
-    """Return all strings of an event that may be text."""
-    return {text for name, text in strings_in(body) if name is not None and name not in _NO_TEXT and text}
+def _texts_in(body: dict[str, Json]) -> Iterator[tuple[int, str]]:
+    """Yield all strings of an event that may be text, each with a number for the names of the fields that it is in."""
+    waiting: list[tuple[int, str, Json]] = [(1, "", body)]
+    while waiting:
+        place, name, value = waiting.pop()
+        if isinstance(value, str):
+            if value and name not in _NO_TEXT:
+                yield place, value
+        elif isinstance(value, dict):
+            # The next one is taken from the end.
+            waiting.extend([(hash((place, key)), key, inner) for key, inner in reversed(value.items())])
+        elif isinstance(value, list):
+            waiting.extend([(place, name, inner) for inner in reversed(value)])
 
 
 def _ids(block: ToolCall | HostedCall) -> tuple[str | None, ...]:
