@@ -112,6 +112,13 @@ def test_what_cannot_be_read_is_not_forwarded_and_ends_as_an_error(protocol: Pro
         assert b"NaN" not in passed.out
 
 
+def chat_chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+    """Return an event of Chat. `more`: further fields of the choice."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish, **more}
+    body = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+
 @pytest.mark.parametrize("where", [["text"], ["reasoning"], ["text", "reasoning"]])
 @pytest.mark.parametrize(
     "second",
@@ -121,21 +128,16 @@ def test_what_cannot_be_read_is_not_forwarded_and_ends_as_an_error(protocol: Pro
 def test_fields_that_are_not_read_are_judged_over_several_events(second: dict[str, Any], where: list[str]) -> None:
     """A client may put together what such a field has in each event."""
 
-    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        body = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-        return b"data: " + json.dumps(body).encode() + b"\n\n"
-
     def with_text(text: str) -> dict[str, Any]:
         made: dict[str, Any] = json.loads(json.dumps(second).replace('"x"', json.dumps(text)))
         return made
 
     thoughts = [{"reasoning_content": f"{n}.", **with_text(text)} for n, text in enumerate(("Project Night", "fall."))]
     data = [
-        chunk({"role": "assistant", **thoughts[0]}),
-        chunk(thoughts[1]),
-        chunk({"content": "ok"}),
-        chunk({}, "stop"),
+        chat_chunk({"role": "assistant", **thoughts[0]}),
+        chat_chunk(thoughts[1]),
+        chat_chunk({"content": "ok"}),
+        chat_chunk({}, "stop"),
     ]
     passed = Passed(
         Protocol.CHAT,
@@ -144,3 +146,30 @@ def test_fields_that_are_not_read_are_judged_over_several_events(second: dict[st
     )
     assert b"fall." not in passed.out
     assert b"ok" in passed.out or passed.run.stopped
+
+
+def fragment(**fields: Any) -> dict[str, Any]:
+    """Return a piece of a call in Chat."""
+    return {"tool_calls": [{"index": 0, **fields}]}
+
+
+LS = fragment(id="c1", type="function", function={"name": "ls", "arguments": '{"a":1}'})
+BASH = {"name": "bash", "arguments": "{}"}
+
+
+@each(
+    "events",
+    [
+        [chat_chunk(LS), chat_chunk({}, message={"tool_calls": [{"id": "c2", "function": BASH}]})],
+        [chat_chunk({**LS, "message": {"tool_calls": [{"id": "c2", "function": BASH}]}})],
+        [chat_chunk(fragment(id="c1", type="custom", function=LS["tool_calls"][0]["function"], custom=BASH))],
+        [chat_chunk(LS), chat_chunk({"content": "."}), chat_chunk(fragment(function={"arguments": '{"b":"bash"}'}))],
+    ],
+)
+def test_calls_that_are_not_read_do_not_go_on(events: list[bytes]) -> None:
+    """In a message next to the delta, in an unknown field, as two kinds at once, behind the end of a call."""
+    data = [*events, chat_chunk({}, "tool_calls"), b"data: [DONE]\n\n"]
+    passed = Passed(Protocol.CHAT, data, load_policies([{"use": "tools", "deny": ["bash"]}]))
+    assert b"bash" not in passed.out
+    assert b'"ls"' in passed.out
+    assert b"[DONE]" in passed.out

@@ -88,6 +88,19 @@ def strings_in(value: Json) -> Iterator[tuple[str | None, str]]:
             waiting.extend((name, inner) for inner in item)
 
 
+def named_calls_in(value: Json) -> Iterator[dict[str, Json]]:
+    """Yield each object inside a JSON value that has a name and arguments, as calls have them without a type."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            if ("arguments" in item or "input" in item) and item.get("name") and isinstance(item["name"], str):
+                yield item
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+
+
 DEEPEST = 100
 """levels of nesting in which strings are changed; what is deeper is changed as the JSON text that it is"""
 _ESCAPE = re.compile(r'\\(?:u(?!d[89a-f])([0-9a-f]{4})|(["\\/bfnrt]))', re.IGNORECASE)

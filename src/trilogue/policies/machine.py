@@ -36,7 +36,7 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.policies.calls import is_client_call, strings_in
+from trilogue.policies.calls import is_client_call, named_calls_in, strings_in
 from trilogue.policies.filtering import Channel, Filtering
 from trilogue.policies.held import HeldBlock, Piece
 from trilogue.policies.hooks import Hooks, Steps, interest_of
@@ -160,6 +160,8 @@ class Machine:
         return replace(value, extras=kept or None)
 
     def _is_hidden(self, value: Json) -> bool:
+        if self.wants(ToolCall) and next(named_calls_in(value), None) is not None:
+            return True
         return bool(self.hooks.hides([text for name, text in strings_in(value) if name is not None]))
 
     def _on_block_start(self, event: BlockStart) -> Steps[None] | None:

@@ -170,7 +170,9 @@ class JudgedPassThrough(PassThrough):
         if self._encoding is None and not self.rewrites:
             kinds = self._decoder.retained
             unwanted = bool(kinds) and not self._run.wants(kinds)
-            self.rewrites = self._untold.is_hidden(raw, events, over=self._decoder.done, unwanted=unwanted)
+            self.rewrites = self._untold.is_hidden(
+                raw, events, over=self._decoder.done, unwanted=unwanted, retained=ToolCall in kinds
+            )
         return self._add(raw, events)
 
     def _take_late(self, part: bytes) -> bytes:

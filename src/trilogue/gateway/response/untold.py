@@ -23,6 +23,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.policies import PolicyRun
+from trilogue.policies.calls import named_calls_in
 from trilogue.policies.texts import OPAQUE_FIELDS
 from trilogue.sse import SseParser
 
@@ -37,6 +38,8 @@ _NO_TEXT = OPAQUE_FIELDS | {
 """fields of events that never have a text of the response"""
 _END = b"[DONE]"
 _CALLS = (ToolCall, Native, HostedCall)
+_NOTHING = ("", "{}", "null")
+"""how servers write that a call has no arguments"""
 _MOST_JOINED = 256
 """characters of a field that are kept, to be judged together with what comes in it next"""
 _MOST_FIELDS = 1000
@@ -66,10 +69,11 @@ class Untold:
         self._fields: dict[int, tuple[str, str]] = {}
         """what came in each field that was not told: the end of all of it, and the last piece"""
 
-    def is_hidden(self, raw: bytes, events: list[Event], *, over: bool, unwanted: bool) -> bool:
+    def is_hidden(self, raw: bytes, events: list[Event], *, over: bool, unwanted: bool, retained: bool) -> bool:
         """Return whether an event says what was not told.
 
-        `over`: it is the last one. `unwanted`: it may belong to a block that no policy wants to see.
+        `over`: it is the last one. `unwanted`: it may belong to a block that no policy wants to see. `retained`: of
+        calls, something will be told later.
         """
         self._note(events)
         for event in SseParser().feed(raw):
@@ -83,6 +87,8 @@ class Untold:
             ):
                 return True
             if self._calls and self._has_other_calls(body, over=over):
+                return True
+            if self._calls and self._has_untold_arguments(body, events, retained=retained):
                 return True
         return False
 
@@ -111,7 +117,7 @@ class Untold:
                 self._told[str(block.data.get("id"))] = str(block.data.get("name") or "")
 
     def _has_other_calls(self, body: dict[str, Json], *, over: bool) -> bool:
-        if self._renames(body):
+        if self._renames(body) or self._has_other_names(body):
             return True
         # The snapshot of a response that goes on has nothing yet.
         response = body.get("response")
@@ -134,18 +140,46 @@ class Untold:
 
     def _renames(self, body: dict[str, Json]) -> bool:
         """Return whether a chunk of Chat has a further name for a call: clients put all of them together."""
-        choices = body.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            delta = choice.get("delta") if isinstance(choice, dict) else None
-            fragments = delta.get("tool_calls") if isinstance(delta, dict) else None
-            for fragment in fragments if isinstance(fragments, list) else ():
-                function = fragment.get("function") if isinstance(fragment, dict) else None
-                if not isinstance(function, dict) or not function.get("name"):
-                    continue
-                index = fragment.get("index")
-                if index in self._named or not isinstance(index, int | None):
+        for fragment in _fragments_in(body):
+            function = fragment.get("function")
+            if not isinstance(function, dict) or not function.get("name"):
+                continue
+            index = fragment.get("index")
+            if index in self._named or not isinstance(index, int | None):
+                return True
+            self._named.add(index)
+        return False
+
+    def _has_other_names(self, body: dict[str, Json]) -> bool:
+        """Return whether something looks like a call by its name and arguments, and no call of that name was told."""
+        fragments = list(_fragments_in(body))
+        if any([fragment.get("function") and fragment.get("custom") for fragment in fragments]):
+            return True
+        calls = list(named_calls_in(body))
+        if not calls:
+            return False
+        told = {*self._told.values()}
+        usual = [body.get("item"), body.get("content_block"), *[fragment.get("function") for fragment in fragments]]
+        usual += [fragment.get("custom") for fragment in fragments]
+        usual += [delta.get("function_call") for delta in _deltas_in(body)]
+        return any(
+            [
+                call["name"] not in told and not str(call.get("type")).endswith(_CALLED) and call not in usual
+                for call in calls
+            ]
+        )
+
+    def _has_untold_arguments(self, body: dict[str, Json], events: list[Event], *, retained: bool) -> bool:
+        """Return whether a chunk of Chat has arguments that belong to no call: clients add them to one."""
+        if retained:
+            return False
+        told = {event.text for event in events if type(event) is Delta}
+        for fragment in _fragments_in(body):
+            for kind, field in (("function", "arguments"), ("custom", "input")):
+                given = fragment.get(kind)
+                piece = given.get(field) if isinstance(given, dict) else None
+                if isinstance(piece, str) and piece.strip() not in _NOTHING and piece not in told:
                     return True
-                self._named.add(index)
         return False
 
     def _names_of(self, call: dict[str, Json]) -> list[str]:
@@ -172,6 +206,24 @@ def _texts_in(body: dict[str, Json]) -> Iterator[tuple[int, str]]:
             waiting.extend([(hash((place, key)), key, inner) for key, inner in reversed(value.items())])
         elif isinstance(value, list):
             waiting.extend([(place, name, inner) for inner in reversed(value)])
+
+
+def _deltas_in(body: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    """Yield the deltas of a chunk of Chat."""
+    choices = body.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        delta = choice.get("delta") if isinstance(choice, dict) else None
+        if isinstance(delta, dict):
+            yield delta
+
+
+def _fragments_in(body: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    """Yield the pieces of calls in a chunk of Chat."""
+    for delta in _deltas_in(body):
+        fragments = delta.get("tool_calls")
+        for fragment in fragments if isinstance(fragments, list) else ():
+            if isinstance(fragment, dict):
+                yield fragment
 
 
 def _ids(block: ToolCall | HostedCall) -> tuple[str | None, ...]:
