@@ -173,3 +173,19 @@ def test_calls_that_are_not_read_do_not_go_on(events: list[bytes]) -> None:
     assert b"bash" not in passed.out
     assert b'"ls"' in passed.out
     assert b"[DONE]" in passed.out
+
+
+@each("tokens", [("Project Nightfall", "ok"), ("Project", " Nightfall")])
+def test_tokens_that_spell_a_phrase_do_not_go_on(tokens: tuple[str, str]) -> None:
+    """The text does not have it: an upstream may write anything next to a text."""
+    data = [
+        chat_chunk({"content": "ok"}, logprobs={"content": [{"token": token, "logprob": 0, "top_logprobs": []}]})
+        for token in tokens
+    ]
+    passed = Passed(
+        Protocol.CHAT,
+        [*data, chat_chunk({}, "stop"), b"data: [DONE]\n\n"],
+        load_policies([{"use": "block_phrases", "phrases": ["Project Nightfall"]}]),
+    )
+    assert b"Nightfall" not in passed.out
+    assert passed.losses == {"policy.annotations"}
