@@ -14,7 +14,7 @@ from tests.policies.making import calls, request, tool
 from tests.policies.pairs import PAIRS, Relayed, call, chunks, collected, said, stream_of
 from trilogue.model import Audio, Native, Protocol, Reasoning, Refusal, Response, Stop, StopReason, Text, Usage
 from trilogue.policies import PolicyError, PolicyRun, judge_response, load_policies, load_policy
-from trilogue.policies.folding import fold
+from trilogue.policies.folding import Folded, fold, folded
 
 PHRASES: dict[str, Any] = {"use": "block_phrases", "phrases": ["Project Nightfall"]}
 MASKS = {**PHRASES, "replace": "[x]"}
@@ -183,3 +183,18 @@ def test_unknown_fields_with_a_phrase_do_not_go_on() -> None:
     assert judged.usage is not None
     kept = [judged.extras, judged.usage.extras, judged.stop.extras, *[block.extras for block in judged.blocks]]
     assert kept == [{"other": "x"}] * 5
+
+
+def test_many_blocks_that_could_be_a_phrase_for_ever_are_joined_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    folds = [0]
+
+    def counted(text: str) -> Folded:
+        folds[0] += len(text)
+        return folded(text)
+
+    monkeypatch.setattr("trilogue.policies.scan.folded", counted)
+    number = 3000
+    between = [block for _ in range(number) for block in (Reasoning(raw=("x",)), Text(text=" "))]
+    response = judged(Text(text="Project"), *between, Text(text="Nightfall"), **MASKS)
+    assert "Nightfall" not in "".join(texts(response))
+    assert folds[0] < number * 2_500

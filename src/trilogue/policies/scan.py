@@ -35,6 +35,8 @@ LONGEST_REACH = 4096
 MOST_SEARCHED = 10_000
 """characters that may be held back and searched once more with every piece; with more, only when there are half as many
 new ones, so that a text which could be a match for ever does not take a time that grows with its square"""
+MOST_JOINED = 1_000
+"""the same for what several blocks make together, of which each brings a border that must be folded"""
 LONGEST_PHRASE = 200
 """characters of a literal phrase; the pattern for its beginnings is nested that deep"""
 NEVER = r"(?!)"
@@ -227,6 +229,7 @@ def longest(steps: list[Step]) -> int:
 class _Filter:
     """One scan over a text that arrives in pieces. The text that can go on may have `SETTLED` in it."""
 
+    _most = MOST_SEARCHED
     __slots__ = ("_judge", "_kept", "_parts", "_scan", "_start", "_text", "changed", "matches", "stopped")
 
     def __init__(self, scan: Scan, on_match: OnMatch) -> None:
@@ -253,7 +256,7 @@ class _Filter:
         """Return whether a piece, which is kept, waits for more before it is searched."""
         self._parts.append(piece)
         self._kept += len(piece)
-        return self._scan.endless or (len(self._text) > MOST_SEARCHED and self._kept * 2 < len(self._text))
+        return self._scan.endless or (len(self._text) > self._most and self._kept * 2 < len(self._text))
 
     def _taken(self) -> str:
         """Return the text that was kept, which is searched now."""
@@ -357,6 +360,7 @@ class JoinFilter(_Filter):
     `before`: the character before that, because `\\b` looks at it.
     """
 
+    _most = MOST_JOINED
     __slots__ = ()
 
     def __init__(self, scan: Scan, on_match: OnMatch, before: str = "") -> None:
