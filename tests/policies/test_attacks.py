@@ -44,7 +44,7 @@ def _holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _trusts_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Untold, "is_hidden", lambda untold, raw, events, *, over, unwanted: False)
+    monkeypatch.setattr(Untold, "is_hidden", lambda untold, raw, events, **_: False)
 
 
 def _takes_late_events(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ from tests.each import each
 from tests.mapping.cases import C, M, R
 from tests.policies.making import calls, request, tool
 from tests.policies.pairs import PAIRS, Relayed, call, chunks, collected, said, stream_of
-from trilogue.model import Audio, Native, Protocol, Reasoning, Refusal, Response, Stop, StopReason, Text
+from trilogue.model import Audio, Native, Protocol, Reasoning, Refusal, Response, Stop, StopReason, Text, Usage
 from trilogue.policies import PolicyError, PolicyRun, judge_response, load_policies, load_policy
-from trilogue.policies.folding import fold
+from trilogue.policies.folding import Folded, fold, folded
 
 PHRASES: dict[str, Any] = {"use": "block_phrases", "phrases": ["Project Nightfall"]}
 MASKS = {**PHRASES, "replace": "[x]"}
@@ -163,3 +163,38 @@ def test_folding() -> None:
     text = "\u00c9te\u0301 \uff21\u00a0\ufb01\u2011\u201cx\u201d\u3000\u200b\ufeff\u1100"
     assert fold(text) == 'Ete A fi-"x" \u1100'
     assert "".join(map(fold, text)) == fold(text)
+
+
+def test_unknown_fields_with_a_phrase_do_not_go_on() -> None:
+    """Those of the response, of its blocks, of its usage and of its end; all others stay."""
+    found = {"note": "Project Nightfall", "other": "x"}
+    blocks = (Reasoning(raw=("hm",), extras=found), Text(text="ok", extras=found))
+    whole = Response(
+        protocol=Protocol.RESPONSES,
+        id="r",
+        model="m",
+        blocks=blocks,
+        stop=Stop(reason=StopReason.END, extras=found),
+        usage=Usage(output=1, extras=found),
+        extras=found,
+    )
+    phrases = {"use": "block_phrases", "phrases": ["Project Nightfall"], "where": ["text", "reasoning"]}
+    judged = judge_response(PolicyRun(load_policies([phrases])), whole)
+    assert judged.usage is not None
+    kept = [judged.extras, judged.usage.extras, judged.stop.extras, *[block.extras for block in judged.blocks]]
+    assert kept == [{"other": "x"}] * 5
+
+
+def test_many_blocks_that_could_be_a_phrase_for_ever_are_joined_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    folds = [0]
+
+    def counted(text: str) -> Folded:
+        folds[0] += len(text)
+        return folded(text)
+
+    monkeypatch.setattr("trilogue.policies.scan.folded", counted)
+    number = 3000
+    between = [block for _ in range(number) for block in (Reasoning(raw=("x",)), Text(text=" "))]
+    response = judged(Text(text="Project"), *between, Text(text="Nightfall"), **MASKS)
+    assert "Nightfall" not in "".join(texts(response))
+    assert folds[0] < number * 2_500

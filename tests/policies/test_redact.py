@@ -21,6 +21,7 @@ from trilogue.model import (
     Response,
     Role,
     Text,
+    ToolCall,
     ToolResult,
     Turn,
 )
@@ -205,3 +206,27 @@ def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
 def test_kinds_are_known_by_name() -> None:
     """The names are part of the settings."""
     assert {"EMAIL", "CARD", "IBAN", "PHONE", "API_KEY", "PRIVATE_KEY", "JWT"} <= set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (f'{{"{MAIL}": 1}}', '{"[EMAIL redacted]":1}'),
+        (f'{{"a": "{MAIL}", "a": "x"}}', '{"a":"x"}'),
+        (f'["{MAIL}"]', '["[EMAIL redacted]"]'),
+        (f'["{MAIL.replace("@", chr(92) + "u0040")}"]', '["[EMAIL redacted]"]'),
+        (f'{{"a": "{MAIL.replace("@", chr(92) + "u0040")}', '{"a": "[EMAIL redacted]'),
+    ],
+    ids=["a name", "twice", "a list", "escaped", "escaped and cut off"],
+)
+def test_values_are_redacted_wherever_they_are_in_arguments(arguments: str, expected: str) -> None:
+    (block,) = judge_response(run_with(), calls(tool("t", 1, arguments))).blocks
+    assert isinstance(block, ToolCall)
+    assert block.arguments == expected
+
+
+def test_values_below_many_levels_of_arguments_are_redacted() -> None:
+    nested = "[" * 200 + f'"{MAIL}"' + "]" * 200
+    (block,) = judge_response(run_with(), calls(tool("t", 1, f'{{"a":{nested}}}'))).blocks
+    assert isinstance(block, ToolCall)
+    assert MAIL not in block.arguments

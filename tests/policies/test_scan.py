@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 
 from trilogue.policies.folding import SETTLED
+from trilogue.policies.patterns import FirstOf, LinearPattern, Searcher
 from trilogue.policies.scan import (
     MARGIN,
+    MOST_SEARCHED,
     Scan,
     ScanFilter,
     Step,
@@ -161,3 +164,51 @@ def test_long_phrases_compile() -> None:
     """The longest phrase that settings allow is not too deep for the regular expression parser."""
     phrase = "x" * 199 + "y"
     assert fed(phrase_scan([phrase]), f"a{phrase}b", Random(1))[0] == f"a<{phrase}>b"
+
+
+class Counting:
+    """A pattern that counts the characters that it is given to search."""
+
+    def __init__(self, pattern: Searcher) -> None:
+        self._pattern = pattern
+        self.characters = 0
+
+    def search(self, text: str, position: int = 0, /) -> re.Match[str] | None:
+        self.characters += len(text)
+        return self._pattern.search(text, position)
+
+    def finditer(self, text: str, position: int = 0, /) -> Iterator[re.Match[str]]:
+        self.characters += len(text)
+        return self._pattern.finditer(text, position)
+
+
+@pytest.mark.parametrize("filler", [" ", "\u200b"])
+def test_a_text_that_could_be_a_match_for_ever_is_not_searched_again_with_every_piece(filler: str) -> None:
+    scan = phrase_scan(["internal only"])
+    pattern = Counting(scan.pattern)
+    held = ScanFilter(Scan(pattern=pattern, reach=None, partial=scan.partial, folds=True), lambda match: "X")
+    out = held.feed("internal")
+    pieces = 2 * MOST_SEARCHED // 10
+    for _ in range(pieces):
+        out += held.feed(filler * 10)
+    assert out == ""
+    assert pattern.characters < pieces * 10 * MOST_SEARCHED / 10
+    assert held.feed(" only.", final=True).replace(SETTLED, "") == "X."
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "in one piece"])
+def test_many_matches_are_found_in_one_pass(whole: bool) -> None:
+    pattern = Counting(FirstOf([LinearPattern("b@x"), LinearPattern("[a-z]+@[a-z]+")]))
+    scan = Scan(pattern=pattern, reach=40)
+    text = "aab@x a " * 5000
+    if whole:
+        made = scan.replaced(text, lambda match: "X")
+    else:
+        made = ScanFilter(scan, lambda match: "X").feed(text, final=True).replace(SETTLED, "")
+    assert made == "X a " * 5000
+    assert pattern.characters < 3 * len(text)
+
+
+def test_what_is_left_of_an_overlapping_match_is_found() -> None:
+    scan = Scan(pattern=FirstOf([LinearPattern("ab+"), re.compile("[bc]{2}")]), reach=9)
+    assert scan.replaced("abbcb bcc", lambda match: f"[{match.group()}]") == "[abb][cb] [bc]c"

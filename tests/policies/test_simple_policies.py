@@ -122,6 +122,13 @@ def test_phrases_elsewhere() -> None:
     )
 
 
+@pytest.mark.parametrize("arguments", ['{"secret": 1}', '{"a": "secret", "a": 1}', '{"a": "s\\u0065cret'])
+def test_phrases_anywhere_in_arguments(arguments: str) -> None:
+    """In names of fields, behind another value of the same name, and in JSON that is cut off."""
+    run = run_with("block_phrases", phrases=["secret"], where=["arguments"])
+    assert isinstance(judge_response(run, calls(tool("t", 1, arguments))).blocks[0], Refusal)
+
+
 def turns_with(position: str, *roles: Role) -> list[str]:
     """Return the first texts of a request's turns after the policy."""
     turns = tuple([Turn(role=role, blocks=(Text(text=role.value),)) for role in roles])

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.jsontext.text import dump_text, parse_object
+from trilogue.errors import TrilogueError
+from trilogue.jsontext.text import dump_text, parse, parse_object
 from trilogue.model import Block, CallKind, HostedCall, Json, Native, ToolCall
+
+
+class NotJson(TrilogueError):
+    """Arguments that are not valid JSON."""
 
 
 class Call(Struct, frozen=True):
@@ -82,31 +88,72 @@ def strings_in(value: Json) -> Iterator[tuple[str | None, str]]:
             waiting.extend((name, inner) for inner in item)
 
 
+def named_calls_in(value: Json) -> Iterator[dict[str, Json]]:
+    """Yield each object inside a JSON value that has a name and arguments, as calls have them without a type."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            if ("arguments" in item or "input" in item) and item.get("name") and isinstance(item["name"], str):
+                yield item
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+
+
 DEEPEST = 100
-"""levels of nesting in which strings are changed; deeper values are left alone"""
+"""levels of nesting in which strings are changed; what is deeper is changed as the JSON text that it is"""
+_ESCAPE = re.compile(r'\\(?:u(?!d[89a-f])([0-9a-f]{4})|(["\\/bfnrt]))', re.IGNORECASE)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-def map_strings(value: Json, change: Callable[[str], str], depth: int = 0) -> Json:
-    """Return a JSON value with every string changed, except names of fields. Unchanged parts stay the same objects."""
+def map_strings(value: Json, change: Callable[[str], str], depth: int = 0, *, names: bool = False) -> Json:
+    """Return a JSON value with every string changed. Unchanged parts stay the same objects.
+
+    `names`: the names of fields are changed too.
+    """
     if isinstance(value, str):
         return change(value)
-    if depth >= DEEPEST:
+    if not isinstance(value, dict | list):
         return value
+    if depth >= DEEPEST:
+        text = dump_text(value)
+        changed = change(text)
+        return value if changed == text else changed
     if isinstance(value, dict):
-        fields = {key: map_strings(item, change, depth + 1) for key, item in value.items()}
-        return fields if any(fields[key] is not item for key, item in value.items()) else value
-    if isinstance(value, list):
-        items = [map_strings(item, change, depth + 1) for item in value]
-        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
-    return value
+        fields = {
+            change(key) if names else key: map_strings(item, change, depth + 1, names=names)
+            for key, item in value.items()
+        }
+        same = len(fields) == len(value) and all([key in fields and fields[key] is value[key] for key in value])
+        return value if same else fields
+    items = [map_strings(item, change, depth + 1, names=names) for item in value]
+    return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
 
 
-def map_arguments(call: ToolCall, change: Callable[[str], str]) -> ToolCall:
-    """Return a call with the strings in its arguments changed. Arguments that are not JSON are changed as text."""
-    parsed = parse_object(call.arguments) if call.kind is CallKind.FUNCTION else None
-    if parsed is None:
+def map_arguments(call: ToolCall, change: Callable[[str], str], *, names: bool = False) -> ToolCall:
+    """Return a call with the strings in its arguments changed. Arguments that are not JSON are changed as text.
+
+    `names`: the names of fields are changed too, and so is what a reader of JSON passes over.
+    """
+    if call.kind is not CallKind.FUNCTION:
         text = change(call.arguments)
         return call if text == call.arguments else replace(call, arguments=text)
-    changed = map_strings(parsed, change)
+    try:
+        parsed = parse(call.arguments, NotJson)
+    except NotJson:
+        text = _changed_text(call.arguments, change)
+        return call if text == call.arguments else replace(call, arguments=text)
+    changed = map_strings(parsed, change, names=names)
     # Only a change is written anew: the model's own spelling of JSON is kept otherwise.
-    return call if changed == parsed else replace(call, arguments=dump_text(changed))
+    if changed == parsed and not (names and _changed_text(call.arguments, change) != call.arguments):
+        return call
+    return replace(call, arguments=dump_text(changed))
+
+
+def _changed_text(text: str, change: Callable[[str], str]) -> str:
+    """Return a text that is no JSON, changed as it is, and as it is with the escapes of JSON resolved."""
+    changed = change(text)
+    plain = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPED.get(found[2], found[2]), changed)
+    again = change(plain)
+    return changed if again == plain else again

@@ -19,6 +19,7 @@ from trilogue.model import (
     Citation,
     CitationDelta,
     Delta,
+    Json,
     LogprobsDelta,
     Opaque,
     Reasoning,
@@ -26,6 +27,7 @@ from trilogue.model import (
     Refusal,
     Text,
 )
+from trilogue.policies.calls import strings_in
 from trilogue.policies.flow import PolicyScan, ScanChain
 from trilogue.policies.folding import BORDER
 from trilogue.policies.hooks import Hooks
@@ -205,7 +207,9 @@ class Filtering:
         complete = _with_text(event.block or self._block, text, changed=changed)
         if isinstance(complete, Text) and event.block is not None:
             finds = self.channel.chain.finds
-            complete = replace(complete, citations=tuple([one for one in complete.citations if not finds(one)]))
+            logprobs = None if self._are_hidden(complete.logprobs) else complete.logprobs
+            citations_kept = tuple([one for one in complete.citations if not finds(one)])
+            complete = replace(complete, citations=citations_kept, logprobs=logprobs)
         end = replace(event, block=complete if event.block is not None else None)
         self._place.do(partial(self._outlet.stop_block, end))
         return replace(complete, citations=citations) if isinstance(complete, Text) else complete
@@ -227,7 +231,9 @@ class Filtering:
         """Send what quotes the text if it still does, and return the citations that went on."""
         sent: list[CitationDelta | LogprobsDelta] = []
         if not changed:
-            sent = [event for event in self._kept if not self._quotes(event)]
+            tokens = [entry for event in self._kept if isinstance(event, LogprobsDelta) for entry in event.logprobs]
+            hidden = self._are_hidden(tokens)
+            sent = [event for event in self._kept if not (hidden if _is_tokens(event) else self._quotes(event))]
         if len(sent) < len(self._kept):
             self._hooks.ledger.add("policy.annotations", self._path)
             self._outlet.changed = True
@@ -238,12 +244,26 @@ class Filtering:
     def _quotes(self, event: CitationDelta | LogprobsDelta) -> bool:
         return isinstance(event, CitationDelta) and self.channel.chain.finds(event.citation)
 
+    def _are_hidden(self, entries: list[Json] | None) -> bool:
+        """Return whether tokens spell something that is not in the text."""
+        if not entries:
+            return False
+        said = "".join([str(entry.get("token")) for entry in entries if isinstance(entry, dict)])
+        # What stands between them is in no phrase.
+        others = " | ".join([text for name, text in strings_in(entries) if name is not None])
+        texts = [others] if said == "".join(self._sent[False, 0]) else [said, others]
+        return any([self.channel.chain.hides(text) for text in texts])
+
     def _unsigned(self, opaque: Opaque | None, *, changed: bool) -> Opaque | None:
         """Return the value that closes reasoning, unless it signs or repeats a text that was changed."""
         if opaque is None or not opaque.needs_text or not changed:
             return opaque
         self._hooks.ledger.add("policy.reasoning", self._path)
         return self._hooks.make_unsigned()
+
+
+def _is_tokens(event: CitationDelta | LogprobsDelta) -> bool:
+    return isinstance(event, LogprobsDelta)
 
 
 def _emptied(block: Block) -> Block:

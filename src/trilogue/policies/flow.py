@@ -191,8 +191,11 @@ class ScanChain:
 
     def finds(self, citation: Citation) -> bool:
         """Return whether any policy would find something in the text of a citation."""
-        texts = [text for text in (citation.cited_text, citation.title, citation.url) if text]
-        return any([scan.scan.finds(text) for scan in self._scans for text in texts])
+        return any([self.hides(text) for text in (citation.cited_text, citation.title, citation.url) if text])
+
+    def hides(self, text: str) -> bool:
+        """Return whether any policy would find something in a text."""
+        return any([scan.scan.finds(text) for scan in self._scans])
 
     def end(self) -> None:
         """Record what the scan of each policy has found since the last record."""

@@ -229,8 +229,12 @@ class Hooks:
 
     def _probes(self) -> list[tuple[Policy, Scan]]:
         if self._probed is None:
-            flowing = [policy for policy in self.policies if policy.text == "flow"]
-            scans = [(policy, guarded(partial(policy.scan, Text(text=""), self.context))) for policy in flowing]
+            flowing: list[tuple[Policy, Block]] = [
+                (policy, Text(text="") if policy.text == "flow" else Reasoning())
+                for policy in self.policies
+                if "flow" in (policy.text, policy.reasoning)
+            ]
+            scans = [(policy, guarded(partial(policy.scan, block, self.context))) for policy, block in flowing]
             self._probed = [(policy, scan) for policy, scan in scans if isinstance(scan, Scan)]
         return self._probed
 

@@ -36,7 +36,7 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.policies.calls import is_client_call, strings_in
+from trilogue.policies.calls import is_client_call, named_calls_in, strings_in
 from trilogue.policies.filtering import Channel, Filtering
 from trilogue.policies.held import HeldBlock, Piece
 from trilogue.policies.hooks import Hooks, Steps, interest_of
@@ -135,16 +135,37 @@ class Machine:
 
     def _without_hidden(self, event: End) -> End:
         """Return the start or the end of a response without fields in which a policy finds what it looks for."""
-        kept = event.extras and {name: value for name, value in event.extras.items() if not self._is_hidden(value)}
-        if kept == event.extras:
+        event = self._cleared(event)
+        if event.usage is not None and (usage := self._cleared(event.usage)) is not event.usage:
+            event = replace(event, usage=usage)
+        if isinstance(event, Finish) and (stop := self._cleared(event.stop)) is not event.stop:
+            event = replace(event, stop=stop)
+        return event
+
+    def _without_hidden_fields(self, event: Edge) -> Edge:
+        """Return the start or the end of a block with text without such fields."""
+        block = event.block
+        if not isinstance(block, Text | Refusal | Reasoning) or (kept := self._cleared(block)) is block:
             return event
+        return replace(event, block=kept)
+
+    def _cleared(self, value: Holder) -> Holder:
+        """Return something without those of its unknown fields in which a policy finds what it looks for."""
+        if not value.extras:
+            return value
+        kept = {name: inner for name, inner in value.extras.items() if not self._is_hidden(inner)}
+        if len(kept) == len(value.extras):
+            return value
         self.outlet.changed = True
-        return replace(event, extras=kept or None)
+        return replace(value, extras=kept or None)
 
     def _is_hidden(self, value: Json) -> bool:
+        if self.wants(ToolCall) and next(named_calls_in(value), None) is not None:
+            return True
         return bool(self.hooks.hides([text for name, text in strings_in(value) if name is not None]))
 
     def _on_block_start(self, event: BlockStart) -> Steps[None] | None:
+        event = self._without_hidden_fields(event)
         block = event.block
         interests = {policy: interest for policy in self.hooks.policies if (interest := _interest(policy, block))}
         if "whole" in interests.values():
@@ -203,6 +224,7 @@ class Machine:
         return None if chain.stopped is None else self._after(filtering.channel)
 
     def _on_filter_stop(self, event: BlockStop) -> Steps[None] | None:
+        event = self._without_hidden_fields(event)
         filtering, self._filtering = _present(self._filtering), None
         filtering.stop(event)
         stopping = self._after(filtering.channel)
@@ -225,6 +247,7 @@ class Machine:
 
     def _on_hold_stop(self, event: BlockStop) -> Steps[None]:
         held, self._held = _present(self._held), None
+        event = self._without_hidden_fields(event)
         parcel = Parcel(held, held.close(event), self._place)
         self._parcels.append(parcel)
         stop = yield from self._pipeline.send(parcel)
@@ -309,6 +332,8 @@ class Machine:
 
 
 End = TypeVar("End", ResponseStart, Finish)
+Edge = TypeVar("Edge", BlockStart, BlockStop)
+Holder = TypeVar("Holder", ResponseStart, Finish, Usage, Stop, Text, Refusal, Reasoning)
 Found = TypeVar("Found")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 from typing import Protocol as Interface
@@ -28,7 +28,7 @@ class PatternProblem(ValueError):
 class LinearPattern:
     """A regular expression that searches in linear time."""
 
-    __slots__ = ("_search", "groupindex", "groups", "pattern")
+    __slots__ = ("_finditer", "_search", "groupindex", "groups", "pattern")
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
         engine = _engine()
@@ -44,6 +44,7 @@ class LinearPattern:
         self.groups: int = made.groups
         self.groupindex: dict[str, int] = made.groupindex
         self._search = made.search
+        self._finditer = made.finditer
 
     def search(self, text: str, position: int = 0, /) -> re.Match[str] | None:
         """Return the first match at or behind a position, or None. It has the interface of a match of `re`."""
@@ -54,12 +55,25 @@ class LinearPattern:
             found = self._search(_HALF.sub("\ufffd", text), position)
         return found
 
+    def finditer(self, text: str, position: int = 0, /) -> Iterator[re.Match[str]]:
+        """Yield the matches at or behind a position, one behind the other."""
+        # RE2 reads all of the text once for each call, so many calls of `search` would not be linear.
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            text = _HALF.sub("\ufffd", text)
+        found: Iterator[re.Match[str]] = self._finditer(text, position)
+        return found
+
 
 class Searcher(Interface):
     """What searches a text: a pattern of `re`, one of RE2, or several."""
 
     def search(self, text: str, position: int = 0, /) -> re.Match[str] | None:
         """Return the first match at or behind a position, or None."""
+
+    def finditer(self, text: str, position: int = 0, /) -> Iterator[re.Match[str]]:
+        """Yield the matches at or behind a position, one behind the other."""
 
 
 class FirstOf:
@@ -72,6 +86,21 @@ class FirstOf:
         """Return the first match at or behind a position, or None."""
         found = [match for one in self._patterns if (match := one.search(text, position)) is not None]
         return min(found, key=lambda match: match.start(), default=None)
+
+    def finditer(self, text: str, position: int = 0, /) -> Iterator[re.Match[str]]:
+        """Yield the matches at or behind a position, one behind the other."""
+        iterators = [one.finditer(text, position) for one in self._patterns]
+        nearest = [next(iterator, None) for iterator in iterators]
+        while found := [match for match in nearest if match is not None]:
+            first = min(found, key=lambda match: match.start())
+            yield first
+            for number, match in enumerate(nearest):
+                if match is first:
+                    nearest[number] = next(iterators[number], None)
+                elif match is not None and match.start() < first.end():
+                    # What is left of this one may still be a match.
+                    iterators[number] = self._patterns[number].finditer(text, first.end())
+                    nearest[number] = next(iterators[number], None)
 
 
 def escaped(text: str) -> str:

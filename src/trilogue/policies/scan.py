@@ -26,12 +26,17 @@ from trilogue.policies.folding import (
     without_borders,
 )
 from trilogue.policies.patterns import LinearPattern, Searcher
-from trilogue.policies.verdicts import Pass, StopWith
+from trilogue.policies.verdicts import PASS, Pass, StopWith
 
 MARGIN = 2
 """characters that `$` and `\\b` may look at after a match"""
 LONGEST_REACH = 4096
 """a match that may be longer is only searched for in whole blocks"""
+MOST_SEARCHED = 10_000
+"""characters that may be held back and searched once more with every piece; with more, only when there are half as many
+new ones, so that a text which could be a match for ever does not take a time that grows with its square"""
+MOST_JOINED = 1_000
+"""the same for what several blocks make together, of which each brings a border that must be folded"""
 LONGEST_PHRASE = 200
 """characters of a literal phrase; the pattern for its beginnings is nested that deep"""
 NEVER = r"(?!)"
@@ -83,14 +88,18 @@ class Scan(Struct, frozen=True, kw_only=True):
 
     def replaced(self, text: str, judge: Callable[[re.Match[str]], str | None]) -> str:
         """Return a complete text with its matches replaced; None as a replacement leaves one as it is."""
+        if len(text) > MOST_SEARCHED and not self.endless:
+            # The same in pieces: several patterns that overlap all the time would read all of it for each match.
+            whole = ScanFilter(self, lambda match: PASS if (said := judge(match)) is None else said)
+            return whole.feed(text, final=True).replace(SETTLED, "")
         seen, out, at = self.view(text), [], 0
-        match = self.pattern.search(seen.text, 0)
-        while match is not None and match.end() > match.start():
+        for match in self.pattern.finditer(seen.text):
+            if match.end() == match.start():
+                break
             replacement = judge(match)
             if replacement is not None:
                 out += [text[at : seen.original(match.start())], replacement]
                 at = seen.behind(match.end())
-            match = self.pattern.search(seen.text, match.end())
         return "".join([*out, text[at:]]) if out else text
 
 
@@ -220,7 +229,8 @@ def longest(steps: list[Step]) -> int:
 class _Filter:
     """One scan over a text that arrives in pieces. The text that can go on may have `SETTLED` in it."""
 
-    __slots__ = ("_judge", "_parts", "_scan", "_start", "_text", "changed", "matches", "stopped")
+    _most = MOST_SEARCHED
+    __slots__ = ("_judge", "_kept", "_parts", "_scan", "_start", "_text", "changed", "matches", "stopped")
 
     def __init__(self, scan: Scan, on_match: OnMatch) -> None:
         self._scan = scan
@@ -229,7 +239,9 @@ class _Filter:
         # One character that has gone on is kept in front, because `\b` looks at it.
         self._start = 0
         self._parts: list[str] = []
-        """text that waits for the end, if only a complete text can be searched"""
+        """text that was not searched: more is waited for, or the end if only a complete text can be searched"""
+        self._kept = 0
+        """its characters"""
         self.matches = 0
         self.changed = False
         self.stopped: StopWith | None = None
@@ -238,7 +250,18 @@ class _Filter:
     @property
     def held(self) -> int:
         """The number of characters that are held back."""
-        return len(self._text) - self._start + sum(map(len, self._parts))
+        return len(self._text) - self._start + self._kept
+
+    def _keeps(self, piece: str) -> bool:
+        """Return whether a piece, which is kept, waits for more before it is searched."""
+        self._parts.append(piece)
+        self._kept += len(piece)
+        return self._scan.endless or (len(self._text) > self._most and self._kept * 2 < len(self._text))
+
+    def _taken(self) -> str:
+        """Return the text that was kept, which is searched now."""
+        parts, self._parts, self._kept = self._parts, [], 0
+        return "".join(parts)
 
     def _judged(self, match: re.Match[str]) -> str | None:
         """Return what takes the place of a match, or None if it stays."""
@@ -267,11 +290,14 @@ class ScanFilter(_Filter):
         if self.stopped:
             return ""
         scan = self._scan
-        if scan.endless:
-            self._parts.append(piece)
-            if not final:
+        if len(piece) > MOST_SEARCHED and not scan.endless:
+            ends = range(MOST_SEARCHED, len(piece) + MOST_SEARCHED, MOST_SEARCHED)
+            parts = [self.feed(piece[end - MOST_SEARCHED : end], final=final and end >= len(piece)) for end in ends]
+            return "".join(parts)
+        if scan.endless or self._parts or len(self._text) > MOST_SEARCHED:
+            if self._keeps(piece) and not final:
                 return ""
-            piece, self._parts = "".join(self._parts), []
+            piece = self._taken()
         text = self._text + piece
         if scan.folds and not (text.isascii() and is_plain(text)):
             return self._searched(text, folded(text), final)
@@ -305,6 +331,7 @@ class ScanFilter(_Filter):
         """Return a text up to where it is certain, with the matches in it judged."""
         out: list[str] = []
         at = self._start
+        others = None if match is None else self._scan.pattern.finditer(seen.text, match.end())
         while match is not None and match.start() < certain:
             if match.end() == match.start():
                 break
@@ -319,7 +346,7 @@ class ScanFilter(_Filter):
             else:
                 self.changed = self.changed or replacement != text[begin:end]
                 out += [SETTLED, replacement, SETTLED]
-            match = self._scan.pattern.search(seen.text, match.end())
+            match = None if others is None else next(others, None)
         limit = max(at, seen.original(certain))
         out.append(text[at:limit])
         self._keep(text, seen, limit, final)
@@ -333,6 +360,7 @@ class JoinFilter(_Filter):
     `before`: the character before that, because `\\b` looks at it.
     """
 
+    _most = MOST_JOINED
     __slots__ = ()
 
     def __init__(self, scan: Scan, on_match: OnMatch, before: str = "") -> None:
@@ -343,10 +371,9 @@ class JoinFilter(_Filter):
         """Return the text that can go on now, with its borders."""
         if self.stopped:
             return ""
-        if self._scan.endless and not final:
-            self._parts.append(piece)
+        if self._keeps(piece) and not final:
             return ""
-        text, self._parts = "".join([self._text, *self._parts, piece]), []
+        text = self._text + self._taken()
         seen = self._scan.view(_opaque(text))
         if not self._scan.borders:
             seen = without_borders(seen)
@@ -364,14 +391,17 @@ class JoinFilter(_Filter):
     def _replaced(self, text: str, seen: Folded, place: int, certain: int) -> tuple[list[str], int]:
         """Return the text up to the last match, with the matches in it judged, and where that one ends."""
         out: list[str] = []
-        at = self._start
-        while (match := self._scan.pattern.search(seen.text, place)) is not None and match.start() < certain:
-            if match.end() == match.start():
-                break
+        at, last = self._start, text.rfind(BORDER)
+        pattern, endless = self._scan.pattern, self._scan.endless
+        found = pattern.finditer(seen.text, place)
+        while (match := next(found, None)) is not None and match.start() < certain:
             begin, end = seen.original(match.start()), seen.behind(match.end())
+            if match.end() == match.start() or begin > last:
+                break
             borders = text.count(BORDER, begin, end)
-            # Behind a match without a limit, another start would only find what it has found, once more.
-            place = match.end() if self._scan.endless else match.start() + 1
+            if not endless:
+                # Behind a match without a limit, another start would only find what it has found, once more.
+                found = pattern.finditer(seen.text, match.start() + 1)
             if not borders or SETTLED in text[begin:end]:
                 # What is inside of one block was judged there.
                 continue
@@ -381,7 +411,7 @@ class JoinFilter(_Filter):
             if replacement is not None:
                 self.changed = True
                 out += [text[at:begin], SETTLED, replacement, SETTLED, BORDER * borders]
-                at, place = end, match.end()
+                at, found = end, pattern.finditer(seen.text, match.end())
         return out, at
 
 

@@ -131,23 +131,19 @@ class JudgedPassThrough(PassThrough):
 
     def release(self, events: list[Event]) -> bytes:
         """Return the bytes for events that the policies let go on."""
-        if self._encoding is not None or self.rewrites or self._run.changed:
+        last = events[-1] if events else None
+        # What an upstream does not report itself is not in its bytes: the last of them cannot be read.
+        unreported = type(last) is Failed and last.failure.kind in UNREPORTED
+        if self._encoding is not None or self.rewrites or self._run.changed or unreported:
             return self._edited(self._encode([*self._pieces.rest(), *events]))
         out = self._pieces.release(events)
-        last = events[-1] if events else None
-        if not self._is_unforwardable(last):
+        if type(last) not in (Finish, Failed) or not self._pieces.stuck:
             self._note(events)
             return self._edited(out)
         if type(last) is Finish:
             # What is left over was never judged: choices that only Chat has.
             self._ledger.add("choices.dropped", "choices")
         return self._edited(out + self._encode(self._pieces.rest()))
-
-    def _is_unforwardable(self, last: Event | None) -> bool:
-        """Return whether the end of the response cannot be the upstream's own."""
-        if type(last) is Failed and last.failure.kind in UNREPORTED:
-            return True
-        return type(last) in (Finish, Failed) and self._pieces.stuck
 
     def _parts(self, data: bytes) -> list[bytes]:
         """Return bytes in parts of which each ends with an event, except for the last one."""
@@ -174,7 +170,9 @@ class JudgedPassThrough(PassThrough):
         if self._encoding is None and not self.rewrites:
             kinds = self._decoder.retained
             unwanted = bool(kinds) and not self._run.wants(kinds)
-            self.rewrites = self._untold.is_hidden(raw, events, over=self._decoder.done, unwanted=unwanted)
+            self.rewrites = self._untold.is_hidden(
+                raw, events, over=self._decoder.done, unwanted=unwanted, retained=ToolCall in kinds
+            )
         return self._add(raw, events)
 
     def _take_late(self, part: bytes) -> bytes:

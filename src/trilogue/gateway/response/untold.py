@@ -23,7 +23,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.policies import PolicyRun
-from trilogue.policies.calls import strings_in
+from trilogue.policies.calls import named_calls_in
 from trilogue.policies.texts import OPAQUE_FIELDS
 from trilogue.sse import SseParser
 
@@ -38,6 +38,12 @@ _NO_TEXT = OPAQUE_FIELDS | {
 """fields of events that never have a text of the response"""
 _END = b"[DONE]"
 _CALLS = (ToolCall, Native, HostedCall)
+_NOTHING = ("", "{}", "null")
+"""how servers write that a call has no arguments"""
+_MOST_JOINED = 256
+"""characters of a field that are kept, to be judged together with what comes in it next"""
+_MOST_FIELDS = 1000
+"""fields whose values are kept for themselves; those of others are put together"""
 _EMPTY: tuple[Json, ...] = (None, "", {}, [])
 
 
@@ -60,11 +66,14 @@ class Untold:
         """the names of calls, by their ids"""
         self._done: list[dict[str, Json]] = []
         """calls as they were when they were complete"""
+        self._fields: dict[int, tuple[str, str]] = {}
+        """what came in each field that was not told: the end of all of it, and the last piece"""
 
-    def is_hidden(self, raw: bytes, events: list[Event], *, over: bool, unwanted: bool) -> bool:
+    def is_hidden(self, raw: bytes, events: list[Event], *, over: bool, unwanted: bool, retained: bool) -> bool:
         """Return whether an event says what was not told.
 
-        `over`: it is the last one. `unwanted`: it may belong to a block that no policy wants to see.
+        `over`: it is the last one. `unwanted`: it may belong to a block that no policy wants to see. `retained`: of
+        calls, something will be told later.
         """
         self._note(events)
         for event in SseParser().feed(raw):
@@ -74,12 +83,30 @@ class Untold:
             if (
                 self._texts
                 and not unwanted
-                and self._run.hides(_texts_in(body) - {one.text for one in events if isinstance(one, _DELTAS)})
+                and self._run.hides(self._untold_texts(body, {one.text for one in events if isinstance(one, _DELTAS)}))
             ):
                 return True
             if self._calls and self._has_other_calls(body, over=over):
                 return True
+            if self._calls and self._has_untold_arguments(body, events, retained=retained):
+                return True
         return False
+
+    def _untold_texts(self, body: dict[str, Json], told: set[str]) -> set[str]:
+        """Return the strings of an event that may be text and were not told.
+
+        A client may put together what a field has in several events, so each comes with what was there before.
+        """
+        texts = set()
+        for where, text in _texts_in(body):
+            if text not in told:
+                place = where if where in self._fields or len(self._fields) < _MOST_FIELDS else 0
+                before, last = self._fields.get(place, ("", ""))
+                # Most fields have the same value in every event.
+                joined = before if text == last else before + text
+                self._fields[place] = joined[-_MOST_JOINED:], text
+                texts |= {text, joined}
+        return texts
 
     def _note(self, events: list[Event]) -> None:
         for event in events:
@@ -90,7 +117,7 @@ class Untold:
                 self._told[str(block.data.get("id"))] = str(block.data.get("name") or "")
 
     def _has_other_calls(self, body: dict[str, Json], *, over: bool) -> bool:
-        if self._renames(body):
+        if self._renames(body) or self._has_other_names(body):
             return True
         # The snapshot of a response that goes on has nothing yet.
         response = body.get("response")
@@ -113,18 +140,46 @@ class Untold:
 
     def _renames(self, body: dict[str, Json]) -> bool:
         """Return whether a chunk of Chat has a further name for a call: clients put all of them together."""
-        choices = body.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            delta = choice.get("delta") if isinstance(choice, dict) else None
-            fragments = delta.get("tool_calls") if isinstance(delta, dict) else None
-            for fragment in fragments if isinstance(fragments, list) else ():
-                function = fragment.get("function") if isinstance(fragment, dict) else None
-                if not isinstance(function, dict) or not function.get("name"):
-                    continue
-                index = fragment.get("index")
-                if index in self._named or not isinstance(index, int | None):
+        for fragment in _fragments_in(body):
+            function = fragment.get("function")
+            if not isinstance(function, dict) or not function.get("name"):
+                continue
+            index = fragment.get("index")
+            if index in self._named or not isinstance(index, int | None):
+                return True
+            self._named.add(index)
+        return False
+
+    def _has_other_names(self, body: dict[str, Json]) -> bool:
+        """Return whether something looks like a call by its name and arguments, and no call of that name was told."""
+        fragments = list(_fragments_in(body))
+        if any([fragment.get("function") and fragment.get("custom") for fragment in fragments]):
+            return True
+        calls = list(named_calls_in(body))
+        if not calls:
+            return False
+        told = {*self._told.values()}
+        usual = [body.get("item"), body.get("content_block"), *[fragment.get("function") for fragment in fragments]]
+        usual += [fragment.get("custom") for fragment in fragments]
+        usual += [delta.get("function_call") for delta in _deltas_in(body)]
+        return any(
+            [
+                call["name"] not in told and not str(call.get("type")).endswith(_CALLED) and call not in usual
+                for call in calls
+            ]
+        )
+
+    def _has_untold_arguments(self, body: dict[str, Json], events: list[Event], *, retained: bool) -> bool:
+        """Return whether a chunk of Chat has arguments that belong to no call: clients add them to one."""
+        if retained:
+            return False
+        told = {event.text for event in events if type(event) is Delta}
+        for fragment in _fragments_in(body):
+            for kind, field in (("function", "arguments"), ("custom", "input")):
+                given = fragment.get(kind)
+                piece = given.get(field) if isinstance(given, dict) else None
+                if isinstance(piece, str) and piece.strip() not in _NOTHING and piece not in told:
                     return True
-                self._named.add(index)
         return False
 
     def _names_of(self, call: dict[str, Json]) -> list[str]:
@@ -138,9 +193,37 @@ class Untold:
         return started and bool(names) and any([call.get(field) not in _EMPTY for field in _ARGUMENTS])
 
 
-def _texts_in(body: dict[str, Json]) -> set[str]:
-    """Return all strings of an event that may be text."""
-    return {text for name, text in strings_in(body) if name is not None and name not in _NO_TEXT and text}
+def _texts_in(body: dict[str, Json]) -> Iterator[tuple[int, str]]:
+    """Yield all strings of an event that may be text, each with a number for the names of the fields that it is in."""
+    waiting: list[tuple[int, str, Json]] = [(1, "", body)]
+    while waiting:
+        place, name, value = waiting.pop()
+        if isinstance(value, str):
+            if value and name not in _NO_TEXT:
+                yield place, value
+        elif isinstance(value, dict):
+            # The next one is taken from the end.
+            waiting.extend([(hash((place, key)), key, inner) for key, inner in reversed(value.items())])
+        elif isinstance(value, list):
+            waiting.extend([(place, name, inner) for inner in reversed(value)])
+
+
+def _deltas_in(body: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    """Yield the deltas of a chunk of Chat."""
+    choices = body.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        delta = choice.get("delta") if isinstance(choice, dict) else None
+        if isinstance(delta, dict):
+            yield delta
+
+
+def _fragments_in(body: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    """Yield the pieces of calls in a chunk of Chat."""
+    for delta in _deltas_in(body):
+        fragments = delta.get("tool_calls")
+        for fragment in fragments if isinstance(fragments, list) else ():
+            if isinstance(fragment, dict):
+                yield fragment
 
 
 def _ids(block: ToolCall | HostedCall) -> tuple[str | None, ...]:

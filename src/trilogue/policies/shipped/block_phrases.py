@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from trilogue.model import Block, Request
+from trilogue.model import Block, Native, Request, ToolCall
+from trilogue.policies.calls import map_arguments, strings_in
 from trilogue.policies.everything import map_everything
 from trilogue.policies.policy import Context, Policy, PolicySettings
 from trilogue.policies.scan import LONGEST_PHRASE, phrase_scan
@@ -63,7 +64,13 @@ class BlockPhrases(Policy):
 
     def on_block(self, block: Block, context: Context) -> object:
         """Act on a phrase in the arguments of a call."""
+        if isinstance(block, ToolCall):
+            called = map_arguments(block, self._changed, names=True)
+            return PASS if called is block else self._verdict(called)
         changed = map_block(block, self._changed)
+        if isinstance(changed, Native) and any([self._scan.finds(text) for _, text in strings_in(changed.data)]):
+            # It is where nothing can be put in its place.
+            return self._stop()
         return PASS if changed is block else self._verdict(changed)
 
     def _changed(self, text: str) -> str:

@@ -138,7 +138,9 @@ class Redact(Policy):
         def change(text: str) -> str:
             return self._response.replaced(text, lambda match: self._replacement(match, context))
 
-        changed: Block = map_arguments(block, change) if isinstance(block, ToolCall) else map_block(block, change)
+        changed: Block = (
+            map_arguments(block, change, names=True) if isinstance(block, ToolCall) else map_block(block, change)
+        )
         return PASS if changed is block else Rewrite(changed)
 
     def _marker(self, values: _Values) -> Callable[[re.Match[str]], str | None]:
