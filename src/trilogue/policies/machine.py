@@ -331,9 +331,9 @@ class Machine:
             self._characters += len(event.text)
 
 
-End = TypeVar("End", ResponseStart, Finish)
+End = TypeVar("End", bound=ResponseStart | Finish)
 Edge = TypeVar("Edge", BlockStart, BlockStop)
-Holder = TypeVar("Holder", ResponseStart, Finish, Usage, Stop, Text, Refusal, Reasoning)
+Holder = TypeVar("Holder", bound=ResponseStart | Finish | Usage | Stop | Text | Refusal | Reasoning)
 Found = TypeVar("Found")
 
 
