@@ -19,7 +19,7 @@ from benchmarks.processes import Cores, Processes, rss_kib, split_cores, tree, u
 from benchmarks.tools import Load, Report, Toolkit, Upstream
 from benchmarks.traffic import Script, stream, write_responses
 from tests.gateway.process import process_state
-from tests.timing import check_within, eventually, pass_time
+from tests.timing import eventually, pass_time
 
 EVENTS = 20
 ENOUGH = 40
@@ -71,8 +71,8 @@ def test_tools_report_their_work(tmp_path: Path, cores: Cores) -> None:
         if not cores.separate:
             assert few.work == pytest.approx(few.cpu, rel=0.5, abs=2_000)
         else:
-            # A tool that has to share its core polls less.
-            check_within(few.work / few.cpu, 0.3)
+            # Only in relation to one that has much to do: a tool that has to share its core polls less.
+            assert few.work / few.cpu < 0.7 * many.work / many.cpu
 
 
 class Worked(NamedTuple):

@@ -185,9 +185,13 @@ def test_conversations_are_shared(tmp_path: Path) -> None:
     placed = attempt(one, START, None, sticky="x")
     assert placed == "b"
     began = time.perf_counter()
-    while other.pools.pools["p"].sticky.find("x") is None:
-        assert time.perf_counter() - began < WAIT
+
+    def is_known() -> bool:
         other.sync(START + 1 + time.perf_counter() - began)
+        return other.pools.pools["p"].sticky.find("x") is not None
+
+    # Not in a loop without waits: its looks at the file, one every 5 ms, keep the writing thread from running.
+    eventually(is_known, WAIT)
     assert attempt(other, START + 2, None, sticky="x") == "b"
     one.close(START)
     other.close(START)
@@ -312,11 +316,13 @@ def test_what_is_under_way_is_known_while_the_process_runs(tmp_path: Path) -> No
     keeper = StateSync(book(), FileStore(path), START)
     keeper.pools.begin(START, "r", [("p", "m")]).next(START)
     keeper.sync(START + 2)
-    began = time.perf_counter()
     seen = book()
-    while not any(line["in_flight"] for line in seen.overview(START)):
-        assert time.perf_counter() - began < WAIT
+
+    def is_shown() -> bool:
         load_into(seen, FileStore(path), START)
+        return any(line["in_flight"] for line in seen.overview(START))
+
+    eventually(is_shown, WAIT)
     keeper.close(START + 3)
     after = book()
     load_into(after, FileStore(path), START)

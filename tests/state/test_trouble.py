@@ -19,12 +19,13 @@ from random import Random
 
 import pytest
 
-from tests.pool.making import NO_MODEL, RATE_LIMITED
+from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
 from tests.state.test_sync import START, attempt, book, states
 from tests.timing import check_within, eventually, pass_time
 from trilogue.state import FileStore, StateError, StateSync, load_into, write_now
 from trilogue.state.records import MODEL_COOLDOWN, RETENTION
-from trilogue.state.writer import PRUNE_RECORDS
+from trilogue.state.store import StoredRecord, StoreHealth
+from trilogue.state.writer import PRUNE_RECORDS, Writer
 
 WAIT = 10.0
 
@@ -189,7 +190,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 FULL_DISK = """
     import resource, signal, sys
     from pathlib import Path
-    from tests.pool.making import NO_MODEL, RATE_LIMITED
+    from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
     from trilogue.state import FileStore, StateSync
 
@@ -254,7 +255,7 @@ def test_one_flipped_bit(tmp_path: Path) -> None:
 TRUNCATED = """
     import os, sys
     from pathlib import Path
-    from tests.pool.making import NO_MODEL, RATE_LIMITED
+    from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
     from tests.timing import eventually, pass_time
     from trilogue.state import FileStore, StateSync
@@ -272,11 +273,11 @@ TRUNCATED = """
                 os.truncate(file, 0)
     # On a busy machine the writer may be behind, and still find out that a file was truncated.
     eventually(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
-    attempt(keeper, START + 100, RATE_LIMITED)
+    assert attempt(keeper, START + 100, RATE_LIMITED)
     keeper.sync(START + 102)
     other.close(START + 103)
     keeper.close(START + 103)
-    print("done", keeper._writer.failing)
+    print("done", keeper.health)
 """
 
 
@@ -287,10 +288,69 @@ def test_files_that_are_truncated_while_they_are_used(which: str, tmp_path: Path
     command = [sys.executable, "-c", textwrap.dedent(TRUNCATED), str(path), which]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "done False"
+    assert done.stdout.splitlines()[-1] == f"done {StoreHealth()}", done.stdout
     fresh = book()
     load_into(fresh, FileStore(path), START + 100)
-    assert "cooling" in [line["state"] for line in fresh.overview(START + 100)]
+    assert "cooling" in [line["state"] for line in fresh.overview(START + 100)], done.stdout
+
+
+def test_a_file_that_is_replaced_while_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session with the old file does not take itself for one with the new."""
+    store = FileStore(tmp_path / "pool.db")
+    connect = FileStore._connect
+
+    def replaced(self: FileStore, timeout: float) -> sqlite3.Connection:
+        connection = connect(self, timeout)
+        monkeypatch.undo()
+        self.path.rename(tmp_path / "aside.db")
+        store.open(1.0).close()
+        return connection
+
+    store.open(1.0).close()
+    monkeypatch.setattr(FileStore, "_connect", replaced)
+    with closing(store.open(1.0)) as session:
+        assert not session.is_current()
+
+
+def test_what_waited_for_a_locked_file_does_not_replace_what_is_newer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that had to wait writes last, and knows less."""
+    monkeypatch.setattr("trilogue.state.writer.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("trilogue.state.writer.RETRY_SECONDS", 0.05)
+    store = FileStore(tmp_path / "pool.db")
+    late = Writer(store, "late", RETENTION)
+    with closing(store.open(1.0)) as session:
+        with session.transaction("quick") as batch:
+            for kind, key in (("Cooled", "both"), ("Switched", "both"), ("Cooled", "late")):
+                late.put(StoredRecord(kind, key, b'"late"', START + (key == "late")))
+            until(lambda: late.failing)
+            batch.put([StoredRecord(kind, "both", b'"quick"', START + 1) for kind in ("Cooled", "Switched")])
+        until(lambda: not late.failing)
+        late.close()
+        found = {(one.kind, one.key): one.value for one in session.read_since(0)[1]}
+    assert found == {("Cooled", "both"): b'"quick"', ("Switched", "both"): b'"quick"', ("Cooled", "late"): b'"late"'}
+
+
+def test_a_process_reads_a_new_file_before_it_writes_what_it_knows(tmp_path: Path) -> None:
+    """Another one may have learned more since the old file was deleted."""
+    path = tmp_path / "pool.db"
+    one, other = (StateSync(book(), FileStore(path), START) for _ in range(2))
+    assert attempt(one, START, None, sticky="x") == "a"
+    until(lambda: not one.health.waiting)
+    other.sync(START + 0.1)
+    path.unlink()
+    assert attempt(one, START + 2, RATE_LIMITED) == "b"
+    assert attempt(one, START + 3, BAD_KEY, sticky="x") == "a"
+    assert attempt(one, START + 4, None, sticky="x") == "c"
+    until(lambda: not one.health.waiting)
+    other.sync(START + 5)
+    assert attempt(other, START + 5, None, sticky="x") == "c"
+    other.close(START + 6)
+    one.close(START + 6)
+    fresh = StateSync(book(), FileStore(path), START + 7)
+    assert attempt(fresh, START + 7, None, sticky="x") == "c"
+    fresh.close(START + 7)
 
 
 def test_names_that_clients_make_up_do_not_make_the_file_grow(tmp_path: Path) -> None:

@@ -76,8 +76,9 @@ class FileStore(Store):
     def open(self, timeout: float) -> FileSession:
         """Open a session for one thread, and create the file if needed."""
         try:
-            connection = self._connect(timeout)
-            return FileSession(self, connection, self.inode())
+            self._create(timeout)
+            inode = self.inode()  # before connecting: if the file is replaced now, the session is not current
+            return FileSession(self, self._connect(timeout), inode)
         except FAILURES as error:
             raise self.failure(error) from error
 
@@ -132,16 +133,15 @@ class FileStore(Store):
             return StoreDamaged(str(error))
         return StoreBusy(str(error)) if primary_code(error) == sqlite3.SQLITE_BUSY else StoreUnavailable(str(error))
 
-    def _connect(self, timeout: float) -> sqlite3.Connection:
+    def _create(self, timeout: float) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.inode() is None:
             # The first process creates the file with its schema under the lock, so that no other sees it without.
             with locked(self.path, timeout):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-                self._connect_existing(timeout).close()
-        return self._connect_existing(timeout)
+                self._connect(timeout).close()
 
-    def _connect_existing(self, timeout: float) -> sqlite3.Connection:
+    def _connect(self, timeout: float) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA journal_mode = TRUNCATE").fetchone()
@@ -158,7 +158,7 @@ class FileStore(Store):
         if not self.path.stat().st_size:
             return False  # another program has truncated it
         try:
-            with closing(self._connect_existing(1.0)) as connection:
+            with closing(self._connect(1.0)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("PRAGMA user_version = 1")  # fails if it cannot be written; closing takes it back
                 if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):

@@ -149,6 +149,7 @@ class StateSync:
         self._writer.replaced = False
         self._close_session()
         self._revision = 0
+        self._look(now)  # what others have written there since is newer than what is known here
         self._put(self.pools.snapshot(now), now)
         self._put(list(counts(self.pools)), now)
 

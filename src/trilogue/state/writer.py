@@ -1,7 +1,8 @@
 """Writes records in a thread, so that no request waits for a disk.
 
 Whatever the store does, `put` returns at once and never raises. While the store cannot be written, the newest record of
-each key is kept in memory, up to a limit, and written when that works again.
+each key is kept in memory, up to a limit, and written when that works again, unless another process has written the
+same key since.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from trilogue.state.store import (
     StoreError,
     StoreHealth,
     StoreUnavailable,
+    Transaction,
 )
 
 log = structlog.get_logger("trilogue.state")
@@ -30,6 +32,8 @@ log = structlog.get_logger("trilogue.state")
 MAX_QUEUED = 20_000
 MAX_PENDING = 50_000
 RETRY_SECONDS = 0.5
+LATE_SECONDS = 0.1
+"""Records that waited for longer are compared with what is there. Others are not: two processes' clocks may differ."""
 BUSY_SECONDS = 1.0
 PRUNE_SECONDS = 600.0
 PRUNE_RECORDS = 1_000
@@ -45,6 +49,8 @@ class Writer:
         self._retention = retention
         self._queue: queue.Queue[StoredRecord | None] = queue.Queue(MAX_QUEUED)
         self._pending: dict[tuple[str, str], StoredRecord] = {}
+        self._waiting_since = 0.0
+        """when the first of the pending records came"""
         self._session: Session | None = None
         self._closing = False
         self._pruned_at = 0.0
@@ -109,6 +115,8 @@ class Writer:
             pass
 
     def _keep(self, record: StoredRecord) -> None:
+        if not self._pending:
+            self._waiting_since = time.monotonic()
         key = (record.kind, record.key)
         if len(self._pending) >= MAX_PENDING and key not in self._pending:
             self.dropped += 1
@@ -121,7 +129,10 @@ class Writer:
                 self._close_session()  # the other processes use the new one
             if self._session is None:
                 self._session = self._store.open(BUSY_SECONDS)
-            self._session.write(self._worker, list(self._pending.values()))
+            with self._session.transaction(self._worker) as batch:
+                late = time.monotonic() - self._waiting_since > LATE_SECONDS
+                records = list(self._pending.values())
+                batch.put(_still_newest(batch, records) if late else records)
             self._prune(self._session)
         except StoreError as error:
             self._handle(error)
@@ -156,6 +167,12 @@ class Writer:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+def _still_newest(batch: Transaction, records: list[StoredRecord]) -> list[StoredRecord]:
+    """Return the records that are not older than those of the same keys in the store."""
+    times = {(kind, one.key): one.at for kind in {one.kind for one in records} for one in batch.read_kind(kind)}
+    return [one for one in records if one.at >= times.get((one.kind, one.key), one.at)]
 
 
 def replace_damaged(store: Store) -> bool:

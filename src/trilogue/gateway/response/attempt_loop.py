@@ -47,7 +47,8 @@ class AttemptLoop(Struct, eq=False):
             while (planned := plan.next(now) or await self._next_later(now)) is not None:
                 if plan.wait:
                     await asyncio.sleep(plan.wait)
-                    planned.started += plan.wait
+                    # Not the time plus the wait: uvloop counts in whole milliseconds, and may wake up before its time.
+                    planned.started = steady_time() - plan.decision.at
                 try:
                     result = await self.make(planned)
                 except ClientError as error:
