@@ -11,17 +11,26 @@ from time import monotonic
 
 PORTION = 16 * 1024
 """Bytes. Smaller reads are taken at once: that is all there is in almost every response."""
+FIRST_PORTION = 2 * 1024
+"""Bytes of the first portion of a long read. It doubles as long as portions take little time."""
 SECONDS = 0.002
 """How long a connection may go on before the others have their turn."""
+LITTLE_TIME = SECONDS / 10
 
 
 def take_portions(
     data: bytes, take: Callable[[bytes], None], goes_on: Callable[[], bool], size: int = PORTION
 ) -> bytes:
     """Call `take` with portions of some bytes until the time is over or `goes_on` returns False. Return the rest."""
-    until = monotonic() + SECONDS
-    for start in range(0, len(data), size):
-        take(data[start : start + size])
-        if monotonic() > until or not goes_on():
-            return data[start + size :]
+    start, portion, began = 0, min(FIRST_PORTION, size), monotonic()
+    until = began + SECONDS
+    while start < len(data):
+        take(data[start : start + portion])
+        start += portion
+        now = monotonic()
+        if now > until or not goes_on():
+            return data[start:]
+        if now - began < LITTLE_TIME:
+            portion = min(2 * portion, size)
+        began = now
     return b""
