@@ -106,4 +106,4 @@ def test_numbers_of_any_length_are_no_error(body: bytes) -> None:
 
 def test_a_body_that_is_nested_too_deeply_is_the_fault_of_the_client() -> None:
     with pytest.raises(BadRequest, match="nested too deeply"):
-        facts_of("chat", b'{"prompt":' + b"[" * 3000 + b"]" * 3000 + b"}")
+        facts_of("chat", b'{"prompt":' + b"[" * 20_000 + b"]" * 20_000 + b"}")

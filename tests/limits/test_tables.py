@@ -7,10 +7,12 @@ import signal
 from collections.abc import Iterator
 from contextlib import closing
 from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 
+from tests.timing import PATIENCE
 from trilogue.limits import (
     BudgetSettings,
     Estimate,
@@ -86,8 +88,9 @@ def test_more_subjects_than_room(tmp_path: Path) -> None:
             assert rows[0][RUNNING] == 0
 
 
-def _worker(path: Path, count: int, ends: bool) -> None:
+def _worker(path: Path, seated: Barrier, count: int, ends: bool) -> None:
     table = SharedTable(path, slots=64)
+    seated.wait(PATIENCE)  # a worker that begins late would take the seat of a dead one, and what that one held
     for _ in range(count):
         ask(table, ends=ends)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -97,7 +100,8 @@ def test_processes_count_together_exactly_and_the_dead_let_go(tmp_path: Path) ->
     path = tmp_path / "limits.dat"
     context = get_context("fork")
     with closing(SharedTable(path, slots=64)) as table:
-        workers = [context.Process(target=_worker, args=(path, 200, number < 3)) for number in range(4)]
+        seated = context.Barrier(4)
+        workers = [context.Process(target=_worker, args=(path, seated, 200, number < 3)) for number in range(4)]
         for worker in workers:
             worker.start()
         for worker in workers:

@@ -81,12 +81,14 @@ def changing(pooled: Gateway, up: StrictUpstream) -> Gateway:
         accounts = httpx2.get(url, headers=headers).json()["accounts"]
         return [f"{one['provider']}/{one['account']}" for one in accounts if one["state"] != "ready"]
 
-    # A worker learns some milliseconds later what another one has seen or was told.
-    for _ in each_worker(pooled.process):
-        for name in unavailable():
+    def all_ready() -> bool:
+        names = [name for _ in each_worker(pooled.process) for name in unavailable()]
+        for name in names:
             assert httpx2.post(f"{url}/{name}/reset", headers=headers).status_code == 200
-    for _ in each_worker(pooled.process):
-        until(lambda: not unavailable())
+        return not names
+
+    # A worker learns some milliseconds later what another one has seen or was told, and never while it is stopped.
+    until(all_ready)
     return pooled
 
 
