@@ -44,6 +44,7 @@ class Case:
     told: int = 0
     tokens: int = 0
     untold: bool = False
+    ended: bool = False
     notes: list[str] = field(default_factory=list)
     on_sent: Callable[[Case], None] = lambda case: None
     on_used: Callable[[Case, int], None] = lambda case, cost: None

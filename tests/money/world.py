@@ -192,12 +192,12 @@ class World:
         token = CURRENT.set(case)
         leaves = None if kind.honest or random.random() < 0.9 else random.randrange(4)
         client = _Client(method, f"/v1{path}", form, f"text-of-{key}", body, leaves)
+        client.on_end = lambda: self._ended(case)
         try:
             await serve_http(self.app, client.scope, client.receive, client.send)
         finally:
             CURRENT.reset(token)
-            if case.sent:
-                self.book.add(key, "running", -1)
+            self._ended(case)
         label = f"{path} {client.status}"
         self.statuses[label] = self.statuses.get(label, 0) + 1
         if case.told:
@@ -212,6 +212,12 @@ class World:
             self._problem(case, f"{requests} requests, and {kind.requests} are allowed")
         if kind.at_once is not None and running > kind.at_once:
             self._problem(case, f"{running} requests at once, and {kind.at_once} are allowed")
+
+    def _ended(self, case: Case) -> None:
+        """Note that the client has all of its response, or is gone: it may send the next request."""
+        if case.sent and not case.ended:
+            case.ended = True
+            self.book.add(case.key, "running", -1)
 
     def _used(self, case: Case, cost: int) -> None:
         kind, used = self.kinds[case.key], self.book.add(case.key, "used", cost)
@@ -283,6 +289,7 @@ class _Client:
         }
         self.status = 0
         self.body = b""
+        self.on_end: Callable[[], None] = lambda: None
         self._given: bytes | None = body
         self._leaves = leaves
         self._gone = asyncio.Event()
@@ -301,6 +308,8 @@ class _Client:
             self.status = message["status"]
         else:
             self.body += message.get("body", b"")
+            if not message.get("more_body"):
+                self.on_end()
         if self._leaves is not None:
             self._leaves -= 1
             if self._leaves <= 0:
