@@ -75,6 +75,12 @@ def check_within(seconds: float, limit: float) -> None:
         raise TooSlowError(f"{seconds:.3f} s, and the limit is {limit} s")
 
 
+def check_is_early(fact: bool) -> None:
+    """Fail if something ended before the test came to look at it. The test is then tried again, as above."""
+    if not fact:
+        raise TooSlowError("it was over before the test looked")
+
+
 def with_tries(test: Callable[..., Any]) -> Callable[..., Any]:
     """Return the test so that it runs again if it only missed a time limit."""
 

@@ -15,7 +15,7 @@ from tests.gateway.process import until
 from tests.multiturn.agents import Agent, ChatAgent, MessagesAgent
 from tests.multiturn.gateways import MODELS, NO_STATE, OTHER_KEY, OTHER_MODELS, STATE_FOLDER, Gateway, gateway, settings
 from tests.multiturn.strict import StrictUpstream
-from tests.timing import pass_time
+from tests.timing import check_is_early, pass_time
 from trilogue.model import Protocol
 
 EITHER = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -158,8 +158,10 @@ def test_clients_that_send_it_back_cost_no_writes(tmp_path: Path, up: StrictUpst
             ChatAgent(running.client, MODELS[Protocol.MESSAGES]),
             MessagesAgent(running.anthropic, MODELS[Protocol.RESPONSES], thinking={"type": "adaptive"}),
         ]
-        for number, agent in enumerate(agents, 1):
+        for number, agent in enumerate(agents, rows(running) + 1):
             agent.work("loop 4")
+            # Where the disk takes too long, the reasoning stays in memory.
+            check_is_early("reasoning cannot be kept" not in running.process.log_file.read_text())
             until(partial(_has_rows, running, number))
 
 
