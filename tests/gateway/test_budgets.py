@@ -19,6 +19,7 @@ from tests.scripted.server import ScriptedUpstream
 
 PRICE = 1000.0
 """dollars per million tokens, so that a token costs a tenth of a cent"""
+SMALL = "profile: {output_limit: 50}"
 DOLLAR = 1000
 """tokens"""
 NAMES = (
@@ -30,6 +31,7 @@ NAMES = (
     "unsaid-chat",
     "unsaid-messages",
     "unsaid-responses",
+    "compacted",
     "unbounded",
     "doubled",
     "hosted",
@@ -49,6 +51,7 @@ keys:
 {keys}providers:
   chat: {{protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{account("a")}], {price}}}
   messages: {{protocol: anthropic_messages, base_url: UPSTREAM, accounts: [{account("a")}], {price}}}
+  small: {{protocol: anthropic_messages, base_url: UPSTREAM, accounts: [{account("a")}], {price}, {SMALL}}}
   responses: {{protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{account("a")}], {price}}}
 {LENIENT}  retry_budget: {{floor: 1000}}
   persist: false
@@ -162,6 +165,19 @@ def test_usage_that_is_none_counts_as_much_as_was_reserved(
     assert 7 / DOLLAR < spent(gateway, "odd") - before < 3
     assert counted(gateway, "odd", "unmetered_requests") == flagged + 1
     assert counted(gateway, "odd", "reserved") == pytest.approx(spent(gateway, "odd"))
+
+
+def test_what_the_figures_leave_out_is_charged_as_well(gateway: Started, up: ScriptedUpstream) -> None:
+    """A server of Messages summarizes a long conversation, and may stop behind that: then its other figures are 0."""
+    step = {"type": "compaction", "input_tokens": 900, "output_tokens": 100}
+    usage = {"input_tokens": 0, "output_tokens": 0, "iterations": [step]}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "compaction"}
+    body = {**asked("messages", max_tokens=7), "context_management": {"edits": [{"type": "compact_20260112"}]}}
+    assert send(gateway, "compacted", PATHS["messages"], body).status_code == 429, "the summary may be very long"
+    up.say(json_answer(200, [], {**message, "content": [{"type": "compaction", "content": "hi"}], "usage": usage}))
+    assert send(gateway, "compacted", PATHS["messages"], {**body, "model": "small/m"}).status_code == 200
+    assert spent(gateway, "compacted") == 1
+    assert (counted(gateway, "compacted", "input_tokens"), counted(gateway, "compacted", "cost")) == (900, 1)
 
 
 STREAM: tuple[dict[str, Any], ...] = (

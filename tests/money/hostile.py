@@ -25,6 +25,7 @@ TOOLS: tuple[Any, ...] = (
     {"type": "code_interpreter", "container": {"type": "auto"}},
     {"type": "mcp", "server_url": "https://example.com"},
     {"type": "image_generation", "model": "m2"},
+    {"type": "advisor_20260301", "name": "advisor", "model": "m", "max_uses": 2},
     7,
 )
 PARTS: tuple[Any, ...] = (
@@ -49,6 +50,13 @@ MORE: dict[str, tuple[Any, ...]] = {
     "store": (True, False),
     "background": (True, False),
     "service_tier": ("flex",),
+    "inference_geo": ("us", "global", None),
+    "context_management": (
+        {"edits": [{"type": "compact_20260112"}]},
+        {"edits": [{"type": "compact_20260112", "pause_after_compaction": True}, {"type": "clear_thinking_20251015"}]},
+        {"edits": [{"type": "clear_tool_uses_20250919"}]},
+        [{"type": "compaction", "compact_threshold": 1000}],
+    ),
     "prediction": ({"type": "content", "content": "x" * 50},),
 }
 
