@@ -31,7 +31,8 @@ NAMES = (
     "unsaid-chat",
     "unsaid-messages",
     "unsaid-responses",
-    "compacted",
+    "compacted-compaction",
+    "compacted-end_turn",
     "unbounded",
     "doubled",
     "hosted",
@@ -167,17 +168,19 @@ def test_usage_that_is_none_counts_as_much_as_was_reserved(
     assert counted(gateway, "odd", "reserved") == pytest.approx(spent(gateway, "odd"))
 
 
-def test_what_the_figures_leave_out_is_charged_as_well(gateway: Started, up: ScriptedUpstream) -> None:
+@pytest.mark.parametrize("reason", ["compaction", "end_turn"])
+def test_what_the_figures_leave_out_is_charged_as_well(gateway: Started, up: ScriptedUpstream, reason: str) -> None:
     """A server of Messages summarizes a long conversation, and may stop behind that: then its other figures are 0."""
     step = {"type": "compaction", "input_tokens": 900, "output_tokens": 100}
     usage = {"input_tokens": 0, "output_tokens": 0, "iterations": [step]}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "compaction"}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": reason}
     body = {**asked("messages", max_tokens=7), "context_management": {"edits": [{"type": "compact_20260112"}]}}
-    assert send(gateway, "compacted", PATHS["messages"], body).status_code == 429, "the summary may be very long"
+    key = f"compacted-{reason}"
+    assert send(gateway, key, PATHS["messages"], body).status_code == 429, "the summary may be very long"
     up.say(json_answer(200, [], {**message, "content": [{"type": "compaction", "content": "hi"}], "usage": usage}))
-    assert send(gateway, "compacted", PATHS["messages"], {**body, "model": "small/m"}).status_code == 200
-    assert spent(gateway, "compacted") == 1
-    assert (counted(gateway, "compacted", "input_tokens"), counted(gateway, "compacted", "cost")) == (900, 1)
+    assert send(gateway, key, PATHS["messages"], {**body, "model": "small/m"}).status_code == 200
+    assert spent(gateway, key) == 1
+    assert (counted(gateway, key, "input_tokens"), counted(gateway, key, "cost")) == (900, 1)
 
 
 STREAM: tuple[dict[str, Any], ...] = (

@@ -50,16 +50,17 @@ MORE: dict[str, tuple[Any, ...]] = {
     "store": (True, False),
     "background": (True, False),
     "service_tier": ("flex",),
+    "prediction": ({"type": "content", "content": "x" * 50},),
+}
+
+ONLY_MESSAGES: dict[str, tuple[Any, ...]] = {
     "inference_geo": ("us", "global", None),
     "context_management": (
         {"edits": [{"type": "compact_20260112"}]},
         {"edits": [{"type": "compact_20260112", "pause_after_compaction": True}, {"type": "clear_thinking_20251015"}]},
         {"edits": [{"type": "clear_tool_uses_20250919"}]},
-        [{"type": "compaction", "compact_threshold": 1000}],
     ),
-    "prediction": ({"type": "content", "content": "x" * 50},),
 }
-
 Made = tuple[str, str, str, bytes]
 """method, path, content type, body"""
 
@@ -166,6 +167,9 @@ def honest(random: Random) -> Made:
     path, body = random.choice((_chat, _messages, _responses))(random)
     limit = {"/responses": "max_output_tokens"}.get(path, "max_tokens")
     provider = random.choice(("chat", "messages", "responses", "limited", "both"))
+    if path == "/messages" and random.random() < 0.3:
+        provider = "messages"
+        body["context_management"] = random.choice(ONLY_MESSAGES["context_management"])
     body |= {"model": f"{provider}/m", limit: random.choice((16, 50, 300)), "stream": random.random() < 0.5}
     return "POST", path, "application/json", json.dumps(body).encode()
 
@@ -176,6 +180,9 @@ def hostile(random: Random) -> Made:
     if random.random() < 0.02:
         return "GET", random.choice(("/files", "/batches/batch_1", "/responses/resp_1")), "application/json", b""
     body = {"model": model(random), **made, **limits(random), **more(random)}
+    if path == "/messages" and random.random() < 0.3:
+        name = random.choice(list(ONLY_MESSAGES))
+        body |= {"model": model(random, "messages"), name: random.choice(ONLY_MESSAGES[name])}
     if random.random() < 0.4:
         body["stream"] = True
     if random.random() < 0.03:
