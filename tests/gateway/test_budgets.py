@@ -14,14 +14,30 @@ from tests.gateway.pooling import account
 from tests.gateway.process import Started, started
 from tests.gateway.running import LENIENT
 from tests.scripted import thread
-from tests.scripted.http import json_answer
+from tests.scripted.http import json_answer, sse_answer
 from tests.scripted.server import ScriptedUpstream
 
 PRICE = 1000.0
 """dollars per million tokens, so that a token costs a tenth of a cent"""
+SMALL = "profile: {output_limit: 50}"
 DOLLAR = 1000
 """tokens"""
-NAMES = ("negative", "many", "legacy", "refused", "odd", "unbounded", "doubled", "hosted", "broken")
+NAMES = (
+    "negative",
+    "many",
+    "legacy",
+    "refused",
+    "odd",
+    "unsaid-chat",
+    "unsaid-messages",
+    "unsaid-responses",
+    "compacted-compaction",
+    "compacted-end_turn",
+    "unbounded",
+    "doubled",
+    "hosted",
+    "broken",
+)
 HTTP = httpx2.Client(timeout=20)
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 
@@ -36,6 +52,7 @@ keys:
 {keys}providers:
   chat: {{protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{account("a")}], {price}}}
   messages: {{protocol: anthropic_messages, base_url: UPSTREAM, accounts: [{account("a")}], {price}}}
+  small: {{protocol: anthropic_messages, base_url: UPSTREAM, accounts: [{account("a")}], {price}, {SMALL}}}
   responses: {{protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{account("a")}], {price}}}
 {LENIENT}  retry_budget: {{floor: 1000}}
   persist: false
@@ -149,6 +166,49 @@ def test_usage_that_is_none_counts_as_much_as_was_reserved(
     assert 7 / DOLLAR < spent(gateway, "odd") - before < 3
     assert counted(gateway, "odd", "unmetered_requests") == flagged + 1
     assert counted(gateway, "odd", "reserved") == pytest.approx(spent(gateway, "odd"))
+
+
+@pytest.mark.parametrize("reason", ["compaction", "end_turn"])
+def test_what_the_figures_leave_out_is_charged_as_well(gateway: Started, up: ScriptedUpstream, reason: str) -> None:
+    """A server of Messages summarizes a long conversation, and may stop behind that: then its other figures are 0."""
+    step = {"type": "compaction", "input_tokens": 900, "output_tokens": 100}
+    usage = {"input_tokens": 0, "output_tokens": 0, "iterations": [step]}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": reason}
+    body = {**asked("messages", max_tokens=7), "context_management": {"edits": [{"type": "compact_20260112"}]}}
+    key = f"compacted-{reason}"
+    assert send(gateway, key, PATHS["messages"], body).status_code == 429, "the summary may be very long"
+    up.say(json_answer(200, [], {**message, "content": [{"type": "compaction", "content": "hi"}], "usage": usage}))
+    assert send(gateway, key, PATHS["messages"], {**body, "model": "small/m"}).status_code == 200
+    assert spent(gateway, key) == 1
+    assert (counted(gateway, key, "input_tokens"), counted(gateway, key, "cost")) == (900, 1)
+
+
+STREAM: tuple[dict[str, Any], ...] = (
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hi"}},
+    {"type": "content_block_stop", "index": 0},
+)
+
+
+@pytest.mark.parametrize("client", PATHS)
+@pytest.mark.parametrize(
+    "last", [{"usage": {"output_tokens": None}}, {"usage": {"input_tokens": 4}}, {"usage": []}, {}]
+)
+def test_the_beginning_of_a_stream_does_not_tell_its_output(
+    gateway: Started, up: ScriptedUpstream, client: str, last: dict[str, Any]
+) -> None:
+    """Servers of Messages say at the beginning that a token was written; what counts is what the end says."""
+    key = f"unsaid-{client}"
+    before, flagged = spent(gateway, key), counted(gateway, key, "unmetered_requests")
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
+    begun = {"type": "message_start", "message": {**message, "usage": {"input_tokens": 4, "output_tokens": 1}}}
+    ended = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, **last}
+    events = (begun, *STREAM, ended, {"type": "message_stop"})
+    up.say(*sse_answer(b"event: %b\ndata: %b\n\n" % (one["type"].encode(), json.dumps(one).encode()) for one in events))
+    body = {**asked(client, **{LIMIT[client]: 7}), "model": "messages/m", "stream": True}
+    assert send(gateway, key, PATHS[client], body).status_code == 200
+    assert 7 / DOLLAR < spent(gateway, key) - before < 3
+    assert counted(gateway, key, "unmetered_requests") == flagged + 1
 
 
 def test_a_response_that_breaks_off_counts_as_much_as_was_reserved(gateway: Started, up: ScriptedUpstream) -> None:

@@ -36,6 +36,48 @@ def test_only_fields_of_the_protocol_limit_hosted_tools(protocol: str, body: byt
     assert (facts.hosted, facts.calls, most(facts, MODEL).bounded) == (True, calls, calls is not None)
 
 
+COMPACT = b'"context_management":{"edits":[{"type":"compact_20260112"}]}'
+
+
+@pytest.mark.parametrize(
+    "more", [COMPACT, COMPACT.replace(b"comp", b"c\\u006fmp"), b'"compaction":{"type":"summarize"}']
+)
+def test_a_summary_of_the_conversation_may_be_as_long_as_it_can(more: bytes) -> None:
+    """The limit of the output says nothing of it, and all of the input is read for it as well."""
+    plain = most(facts_of("messages", b'{"max_tokens":9}'), MODEL._replace(context_window=10**6))
+    found = most(facts_of("messages", b'{"max_tokens":9,%b}' % more), MODEL._replace(context_window=10**6))
+    assert found.input >= 2 * plain.input
+    assert found.output == plain.output + 100
+    assert found.bounded
+
+
+def test_other_edits_of_the_context_cost_nothing() -> None:
+    """Claude Code sends one with every request."""
+    edits = b'"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}'
+    assert not facts_of("messages", b'{"max_tokens":9,%b}' % edits).compacts
+
+
+def test_each_call_of_an_advisor_may_be_a_whole_response() -> None:
+    tool = b'{"type":"advisor_20260301","name":"advisor","model":"m","max_uses":3}'
+    found = most(facts_of("messages", b'{"max_tokens":9,"tools":[%b]}' % tool), MODEL)
+    assert (found.output, found.bounded) == (9 + 3 * 100, True)
+
+
+@pytest.mark.parametrize("kind", ["image_generation", "code_interpreter", "file_search"])
+def test_fees_that_no_usage_tells_have_no_bound(kind: str) -> None:
+    body = b'{"max_output_tokens":9,"max_tool_calls":1,"tools":[{"type":"%b"}]}' % kind.encode()
+    assert not most(facts_of("responses", body), MODEL).bounded
+
+
+@pytest.mark.parametrize("body", [
+    b'{"model":"openrouter/a/b:online","max_tokens":9}',
+    b'{"model":"openrouter/a/b:onlin\\u0065","max_tokens":9}',
+    b'{"model":"openrouter/a/b","models":["a/b:online"],"max_tokens":9}',
+])  # fmt: skip
+def test_a_model_that_searches_before_each_response_has_no_bound(body: bytes) -> None:
+    assert not most(facts_of("chat", body), MODEL).bounded
+
+
 def test_limits_of_several_tools_do_not_reach_other_protocols() -> None:
     tool = b'{"type":"web_search_20250305","name":"web_search","max_uses":2}'
     for tools, reaches in ((tool, True), (tool + b"," + tool, False), (tool.replace(b"search", b"fetch"), False)):
@@ -71,6 +113,8 @@ def test_a_shell_in_a_container_runs_at_the_provider(tool: bytes, hosted: bool) 
         (b'"service_tier":"flex"', True),
         (b'"service_tier":null', True),
         (b'"speed":"standard"', True),
+        (b'"inference_geo":"us"', False),
+        (b'"inference_geo":"global"', True),
     ],
 )
 def test_processing_that_costs_more_than_the_listed_prices_has_no_bound(more: bytes, bounded: bool) -> None:

@@ -2,7 +2,7 @@
 
 A case is one request of a client. Cases run in worlds of some thousands, each with its own keys, state folder and
 servers; a third of the worlds have two workers, and some have two machines with a Redis server. Ends with status 1 if a
-key got more than it may, or an honest one was charged more than it used. `--seed` and `--worlds` repeat some of them.
+key got more than it may, or an honest one was charged more than it used. `--seed` and `--cases` repeat some of them.
 """
 
 from __future__ import annotations

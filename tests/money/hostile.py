@@ -25,6 +25,7 @@ TOOLS: tuple[Any, ...] = (
     {"type": "code_interpreter", "container": {"type": "auto"}},
     {"type": "mcp", "server_url": "https://example.com"},
     {"type": "image_generation", "model": "m2"},
+    {"type": "advisor_20260301", "name": "advisor", "model": "m", "max_uses": 2},
     7,
 )
 PARTS: tuple[Any, ...] = (
@@ -52,6 +53,14 @@ MORE: dict[str, tuple[Any, ...]] = {
     "prediction": ({"type": "content", "content": "x" * 50},),
 }
 
+ONLY_MESSAGES: dict[str, tuple[Any, ...]] = {
+    "inference_geo": ("us", "global", None),
+    "context_management": (
+        {"edits": [{"type": "compact_20260112"}]},
+        {"edits": [{"type": "compact_20260112", "pause_after_compaction": True}, {"type": "clear_thinking_20251015"}]},
+        {"edits": [{"type": "clear_tool_uses_20250919"}]},
+    ),
+}
 Made = tuple[str, str, str, bytes]
 """method, path, content type, body"""
 
@@ -158,6 +167,9 @@ def honest(random: Random) -> Made:
     path, body = random.choice((_chat, _messages, _responses))(random)
     limit = {"/responses": "max_output_tokens"}.get(path, "max_tokens")
     provider = random.choice(("chat", "messages", "responses", "limited", "both"))
+    if path == "/messages" and random.random() < 0.3:
+        provider = "messages"
+        body["context_management"] = random.choice(ONLY_MESSAGES["context_management"])
     body |= {"model": f"{provider}/m", limit: random.choice((16, 50, 300)), "stream": random.random() < 0.5}
     return "POST", path, "application/json", json.dumps(body).encode()
 
@@ -168,6 +180,9 @@ def hostile(random: Random) -> Made:
     if random.random() < 0.02:
         return "GET", random.choice(("/files", "/batches/batch_1", "/responses/resp_1")), "application/json", b""
     body = {"model": model(random), **made, **limits(random), **more(random)}
+    if path == "/messages" and random.random() < 0.3:
+        name = random.choice(list(ONLY_MESSAGES))
+        body |= {"model": model(random, "messages"), name: random.choice(ONLY_MESSAGES[name])}
     if random.random() < 0.4:
         body["stream"] = True
     if random.random() < 0.03:

@@ -25,11 +25,13 @@ ANY_WINDOW, ANY_LONGEST = 2_000_000, 131_072
 """of all others"""
 HIDDEN = 1_500
 LARGEST_IMAGE = 48_169
+ELSEWHERE = 1.1
+"""times the price for a place that is not the usual one"""
 INPUT, CACHED, WRITTEN, WRITTEN_LONG, OUTPUT, SEARCH = 1_000, 100, 1_250, 2_000, 4_000, 10_000_000
 """billionths of a dollar for a token, or a search"""
 NAMES_OF_MODELS = ("model", "models", "fallbacks", "preset", "allowed_models")
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_HOSTED = re.compile(r"web_search|web_fetch|code_execution|code_interpreter|file_search|mcp|image_generation")
+_HOSTED = re.compile(r"web_search|web_fetch|advisor|code_execution|code_interpreter|file_search|mcp|image_generation")
 
 
 @dataclass
@@ -243,7 +245,7 @@ class HostileServer:
             return refused(int(behaviour.removeprefix("status")))
         if behaviour == "refused first":
             return first_error(path, body)
-        cost = cost_of(used)
+        cost = cost_of(used) if body.get("inference_geo") in (None, "global") else math.ceil(cost_of(used) * ELSEWHERE)
         case.used += cost
         case.tokens += used["input"] + used["output"]
         case.on_used(case, cost)
@@ -280,14 +282,24 @@ class HostileServer:
             made = random.choice((made, made // 2, min(made, 20)))
         cached = random.choice((0, 0, given // 2)) if "/messages" in path or "/chat" in path else 0
         wrote = random.choice((0, given - cached)) if "/messages" in path else 0
-        return {"input": given, "cached": cached, "written": wrote, "output": made, "searches": searches}
+        used = {"input": given, "cached": cached, "written": wrote, "output": made, "searches": searches}
+        return used | _besides(random, body, path, given, longest)
+
+
+def _besides(random: Random, body: dict[str, Any], path: str, given: int, longest: int) -> dict[str, int]:
+    """Return what a server uses for a summary of the conversation, which its other figures leave out."""
+    asked = path.endswith("/messages") and "compact" in json.dumps(body.get("context_management"))
+    if not asked or random.random() < 0.3:
+        return {}
+    return {"read besides": given, "written besides": random.choice((longest, 20))}
 
 
 def cost_of(used: dict[str, int]) -> int:
     """Return what a server charges, at its own prices."""
     fresh = used["input"] - used["cached"] - used["written"]
     parts = (fresh * INPUT, used["cached"] * CACHED, used["written"] * WRITTEN, used["output"] * OUTPUT)
-    return sum(parts) + used["searches"] * SEARCH
+    besides = used.get("read besides", 0) * INPUT + used.get("written besides", 0) * OUTPUT
+    return sum(parts) + used["searches"] * SEARCH + besides
 
 
 def refused(status: int) -> Answer:
@@ -357,6 +369,9 @@ def _messages(stream: bool, used: dict[str, int], behaviour: str, random: Random
     }
     if used["searches"]:
         figures["server_tool_use"] = {"web_search_requests": used["searches"]}
+    if "read besides" in used:
+        step = {"input_tokens": used["read besides"], "output_tokens": used["written besides"]}
+        figures["iterations"] = [{"type": "compaction", **step}, {"type": "message", **figures}]
     if behaviour == "garbage":
         figures[random.choice(("input_tokens", "output_tokens"))] = random.choice(GARBAGE)
     if behaviour == "untold":

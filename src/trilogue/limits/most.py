@@ -56,11 +56,14 @@ _DECISIVE = (
     "container",
     "service_tier",
     "speed",
+    "inference_geo",
+    "context_management",
+    "compaction",
 )
 """the fields that decide what a request can cost"""
 _SPELLED = frozenset((*_DECISIVE, "model", "models", "fallbacks", "preset"))
-_ORDINARY = ("auto", "default", "standard", "standard_only", "flex", "batch", "on_demand")
-"""tiers and speeds that cost no more than the listed prices"""
+_ORDINARY = ("auto", "default", "standard", "standard_only", "flex", "batch", "on_demand", "global")
+"""tiers, speeds and places that cost no more than the listed prices"""
 _OF_TOOLS = ("type", "max_uses", "environment")
 _QUOTED = {name: f'"{name}"'.encode() for name in _DECISIVE}
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
@@ -76,6 +79,10 @@ _OF_CLIENT = frozenset({
     "", "function", "custom", "namespace", "local_shell", "apply_patch", "computer", "computer_use_preview",
 })  # fmt: skip
 _OF_MESSAGES_CLIENT = ("computer_", "bash_", "text_editor_", "memory_")
+_UNTOLD_FEES = re.compile(r"image_gen|code_interp|file_search|shell")
+"""in types of hosted tools that cost more than tokens and web searches, which no usage tells"""
+_SEARCHING = b":online"
+"""in names of models with which OpenRouter searches the web before each response"""
 _NULL = (b"null", b"[]", b"{}", b'""', b"false")
 
 _HOSTED_TYPE = re.compile(
@@ -129,6 +136,10 @@ class Facts(NamedTuple):
     per_tool: bool = False
     dear: bool = False
     """it asks for processing that costs more than the listed prices"""
+    compacts: bool = False
+    """the model may write a summary of the conversation besides, as long as it can be, and then go on with that"""
+    advised: bool = False
+    """each call of a hosted tool may be a response of a model, as long as it can be"""
 
 
 class Model(NamedTuple):
@@ -168,7 +179,7 @@ def read_facts(
     fields = _fields(body)
     limits = [found for name in OUTPUT_FIELDS if (found := count_of(fields.get(name)))]
     is_limited = any([count_of(fields.get(name)) for name in own])
-    hosted, calls, per_tool = _hosted(fields, call_limit)
+    hosted, calls, per_tool, advised = _hosted(fields, call_limit)
     prompt = bytes(fields.get("prompt", _NONE))
     prompts = _prompts(prompt)
     stored = any([_is_given(fields, name) for name in _STORED_FIELDS]) or prompt.startswith(b"{")
@@ -185,7 +196,9 @@ def read_facts(
         inputs=prompts,
         documents=_entries(fields.get("documents")),
         per_tool=per_tool,
-        dear=_is_dear(fields, "service_tier") or _is_dear(fields, "speed"),
+        dear=any([_is_dear(fields, name) for name in ("service_tier", "speed", "inference_geo")]),
+        compacts=_is_given(fields, "compaction") or _mentions(fields, "context_management", b"compact"),
+        advised=advised,
     )
 
 
@@ -203,13 +216,19 @@ def most(facts: Facts, model: Model) -> Most:
     else:
         made = min(facts.output, model.output_limit or window)
     made = (made + facts.more_output) * facts.choices
+    longest = model.output_limit or min(window, MOST_OUTPUT)
+    passes = 2 if facts.compacts else 1
     if not (facts.hosted and model.hosts):
-        return Most(given, made, 0, not facts.dear)
+        return Most(given * passes, made + longest * (passes - 1), 0, not facts.dear)
     # What tools find becomes input, and all of it is read again after each of them.
     turns = MOST_TURNS if model.pauses else facts.calls
     rounds = (min(turns or 0, MOST_CONTEXT) + 1) * model.parts
     bounded = facts.calls is not None and not facts.dear and (model.limits_tools or not facts.per_tool)
-    return Most(window * rounds, made * model.parts, (facts.calls or 0) * model.parts, bounded)
+    # Before each round, the conversation may be compacted.
+    made = made * model.parts + longest * rounds * (passes - 1)
+    if facts.advised:
+        made += longest * (facts.calls or 0)
+    return Most(window * rounds * passes, made, (facts.calls or 0) * model.parts, bounded)
 
 
 def likely_tokens(facts: Facts, model: Model) -> int:
@@ -310,28 +329,43 @@ def _is_dear(fields: dict[str, Raw], name: str) -> bool:
     return _is_given(fields, name) and bytes(fields[name]).strip(b'"').decode("latin-1") not in _ORDINARY
 
 
-def _hosted(fields: dict[str, Raw], call_limit: str) -> tuple[bool, int | None, bool]:
-    """Return whether the provider runs tools, how often at most, and whether that is the sum of limits of tools."""
+def _mentions(fields: dict[str, Raw], name: str, word: bytes) -> bool:
+    """Return whether a field has a word in its value, perhaps with escaped letters."""
+    raw = bytes(fields.get(name, _NONE))
+    return raw.find(word) >= 0 or _ESCAPED_LETTER.search(raw) is not None
+
+
+def _hosted(fields: dict[str, Raw], call_limit: str) -> tuple[bool, int | None, bool, bool]:
+    """Return whether the provider runs tools, how often at most, and whether that is the sum of limits of tools.
+
+    And whether one of them lets another model respond.
+    """
     most_calls = count_of(fields.get(call_limit)) or None
+    if any([_mentions(fields, name, _SEARCHING) for name in ("model", "models")]):
+        return True, None, False, False
     # An empty object asks for a search as well.
     if any(_is_given(fields, name) or bytes(fields.get(name, _NONE)).strip() == b"{}" for name in _HOSTED_FIELDS):
-        return True, most_calls, False
+        return True, most_calls, False, True
     if not _is_given(fields, "tools"):
-        return False, 0, False
+        return False, 0, False, False
     try:
         tools = _read_tools(fields["tools"])
         hosted = [one for one in tools if not _is_of_client(one)]
     except DECODE_ERRORS:
-        return True, most_calls, False
+        return True, most_calls, False, True
     if not hosted:
-        return False, 0, False
+        return False, 0, False, False
+    kinds = " ".join([one.type or "" for one in hosted])
+    if _UNTOLD_FEES.search(kinds) is not None:
+        return True, None, False, False
+    advised = kinds.find("advisor") >= 0
     if call_limit != "max_uses":
-        return True, most_calls, False
+        return True, most_calls, False, advised
     uses = [count_of(one.max_uses) for one in hosted]
     known = [one for one in uses if one]
     # A limit of a single search becomes that of the request in another protocol.
     per_tool = len(hosted) > 1 or not (hosted[0].type or "").startswith("web_search")
-    return True, sum(known) if len(known) == len(uses) else None, per_tool
+    return True, sum(known) if len(known) == len(uses) else None, per_tool, advised
 
 
 def _is_of_client(tool: _Tool) -> bool:

@@ -76,7 +76,7 @@ from trilogue.model.request import (
     Turn,
     UserLocation,
 )
-from trilogue.model.response import CUT_SHORT, MOST_TOKENS, Response, Stop, StopReason, Usage
+from trilogue.model.response import CUT_SHORT, MOST_TOKENS, Response, Stop, StopReason, Usage, UsedBesides
 
 __all__ = [
     "CUT_SHORT",
@@ -158,6 +158,7 @@ __all__ = [
     "Traits",
     "Turn",
     "Usage",
+    "UsedBesides",
     "UserLocation",
     "events_of",
     "loss_header_value",

@@ -68,6 +68,8 @@ class Usage(Struct, frozen=True, kw_only=True):
     searches: int | None = None
     fetches: int | None = None
     estimated: bool = False
+    besides: tuple[UsedBesides, ...] = ()
+    """what none of the figures counts, although it was used"""
     inconsistent: bool = False
     """contradictory figures were reduced: more cached than input tokens, or more reasoning than output tokens"""
     extras: Extras = None
@@ -80,13 +82,22 @@ class Usage(Struct, frozen=True, kw_only=True):
     @property
     def is_plausible(self) -> bool:
         """Whether no figure is negative or larger than any response."""
-        return all([0 <= (getattr(self, name) or 0) <= MOST_TOKENS for name in _COUNTS])
+        figures = all([0 <= (getattr(self, name) or 0) <= MOST_TOKENS for name in _COUNTS])
+        return figures and all([one.usage.is_plausible for one in self.besides])
+
+    @property
+    def whole(self) -> Usage:
+        """The usage with all that was used besides."""
+        found = self
+        for one in self.besides:
+            found = found.plus(one.usage)
+        return replace(found, besides=()) if self.besides else self
 
     def plus(self, earlier: Usage) -> Usage:
         """Return the sum with the usage of an earlier part of the same response."""
         counts = {name: _plus(getattr(self, name), getattr(earlier, name)) for name in _COUNTS}
         flags = {name: getattr(self, name) or getattr(earlier, name) for name in ("estimated", "inconsistent")}
-        return replace(self, **counts, **flags)
+        return replace(self, **counts, **flags, besides=self.besides + earlier.besides)
 
     def fitted(self) -> Usage:
         """Return usage in which no part is larger than its total, marked as `inconsistent` if it was changed.
@@ -108,6 +119,16 @@ class Usage(Struct, frozen=True, kw_only=True):
             reasoning=None if self.reasoning is None else min(reasoning, self.output),
             inconsistent=True,
         )
+
+
+class UsedBesides(Struct, frozen=True, kw_only=True):
+    """What a provider used for a response in addition, such as for a summary of the conversation.
+
+    `model`: another one that it has asked for that; "" for the same.
+    """
+
+    usage: Usage
+    model: str = ""
 
 
 _COUNTS = ("fresh", "cache_read", "cache_write", "cache_write_long", "output", "reasoning", "searches", "fetches")

@@ -10,6 +10,7 @@ from datetime import date
 from decimal import Decimal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trilogue.model import Usage
 
@@ -59,6 +60,8 @@ class TokenPrices(Struct, frozen=True, kw_only=True):
 
     def cost(self, usage: Usage) -> int | None:
         """Return what a response has cost, or None if a part of it has no known price."""
+        if usage.besides:
+            return self._cost_of_all(usage)
         if usage.input > self.up_to:
             return None if self.above is None else self.above.cost(usage)
         written, long = usage.cache_write or 0, min(usage.cache_write_long or 0, usage.cache_write or 0)
@@ -74,6 +77,14 @@ class TokenPrices(Struct, frozen=True, kw_only=True):
                     return None
                 total += number * price
         return total
+
+    def _cost_of_all(self, usage: Usage) -> int | None:
+        """Return the cost together with that of what was used besides; None if that was another model."""
+        if any([one.model for one in usage.besides]):
+            return None
+        costs = [self.cost(replace(usage, besides=())), *(self.cost(one.usage) for one in usage.besides)]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if len(known) == len(costs) else None
 
     def most(self, given: int, made: int, searches: int) -> int | None:
         """Return the most that a response can cost with so many tokens of input and output, and searches.

@@ -279,7 +279,8 @@ class Limiter:
         if None in found and most.cost is not None:
             # A part of it has no known price.
             cost = most.cost
-        return Estimate(uncertain.tokens + usage.input + usage.output, (uncertain.cost or 0) + (cost or 0))
+        whole = usage.whole
+        return Estimate(uncertain.tokens + whole.input + whole.output, (uncertain.cost or 0) + (cost or 0))
 
     async def standing(self, key: ClientKey) -> tuple[list[LimitStanding], list[BudgetStanding]]:
         """Return how much of the limits and budgets of a key is left. Raises StoreError, OSError or ValueError."""

@@ -115,6 +115,7 @@ class UsageObserver(Observer):
             or usage.cache_write
             or usage.searches
             or usage.estimated
+            or usage.besides
             or record.uncertain > 1
             or not 0 <= usage.fresh <= row.up_to
             or not 0 <= usage.output <= MOST_TOKENS
@@ -209,13 +210,14 @@ def _count_rest(record: RequestRecord, row: PricedRow) -> None:
         counts[UNPRICED] += row.prices is None or not row.prices.is_free
     if usage is None:
         return
-    counts[FRESH] += usage.fresh
-    counts[CACHE_READ] += usage.cache_read or 0
-    counts[CACHE_WRITE] += usage.cache_write or 0
-    counts[CACHE_WRITE_LONG] += usage.cache_write_long or 0
-    counts[OUTPUT] += usage.output
-    counts[REASONING] += usage.reasoning or 0
-    counts[SEARCHES] += usage.searches or 0
+    whole = usage.whole
+    counts[FRESH] += whole.fresh
+    counts[CACHE_READ] += whole.cache_read or 0
+    counts[CACHE_WRITE] += whole.cache_write or 0
+    counts[CACHE_WRITE_LONG] += whole.cache_write_long or 0
+    counts[OUTPUT] += whole.output
+    counts[REASONING] += whole.reasoning or 0
+    counts[SEARCHES] += whole.searches or 0
     if usage.estimated:
         return
     cost = None if row.prices is None else row.prices.cost(usage)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
 from trilogue.jsontext.pieces import is_cut
@@ -74,6 +75,8 @@ class MessagesStreamDecoder(StreamDecoder):
         self._cut = False
         """whether a tool call has stopped inside its arguments"""
         self._usage: dict[str, Json] = {}
+        self._tells_output = False
+        """whether the end of the response has said how much was written"""
         self._stop: dict[str, Json] = {}
         self._extras: dict[str, Json] = {}
         self._called = False
@@ -318,6 +321,7 @@ class MessagesStreamDecoder(StreamDecoder):
             if stop[name] is not None:
                 self._stop[name] = stop[name]
         usage = _filled(known["usage"])
+        self._tells_output = self._tells_output or "output_tokens" in usage
         if not any(map(usage.get, INPUT_COUNTS)):
             # Some servers write zeros for the input at the end.
             usage |= {name: self._usage[name] for name in INPUT_COUNTS if self._usage.get(name)}
@@ -338,6 +342,9 @@ class MessagesStreamDecoder(StreamDecoder):
                 self._cut = True
             self._stop_block(index)
         usage, tier = decode_usage(self._usage or None)
+        if usage is not None and not self._tells_output:
+            # What message_start says is from before anything was written.
+            usage = replace(usage, estimated=True)
         stop = decode_stop(reason, sequence, details, self._called)
         if self._cut and stop.reason not in CUT_SHORT:
             raise UpstreamTruncated("the response ended inside the arguments of a tool call")

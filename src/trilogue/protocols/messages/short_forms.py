@@ -73,6 +73,7 @@ class _MessagesUsage(Struct):
     cache_read_input_tokens: Count | None = None
     cache_creation: Raw = Raw(b"null")
     server_tool_use: None = None
+    iterations: None = None
 
 
 class _MessagesPart(Struct):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage
+from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage, UsedBesides
 from trilogue.protocols.fields.reader import Kinds, LooseFields, TokenCount, sort_fields
 from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, Wire, reverse
 from trilogue.protocols.stream.reply import Reply
@@ -27,6 +27,7 @@ def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
     tools, split, details = known["server_tool_use"], known["cache_creation"], known["output_tokens_details"]
     write = known["cache_creation_input_tokens"]
     searches, fetches = (None, None) if tools is None else _server_tools(tools, rest)
+    besides = _besides(rest["iterations"]) if rest.get("iterations") else ()
     usage = Usage(
         fresh=known["input_tokens"] or 0,
         cache_read=known["cache_read_input_tokens"],
@@ -36,7 +37,11 @@ def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
         reasoning=None if details is None else _thinking_tokens(details, rest),
         searches=searches,
         fetches=fetches,
-        estimated=known["input_tokens"] is None or known["output_tokens"] is None or _is_doubtful(value, known),
+        besides=besides,
+        estimated=known["input_tokens"] is None
+        or known["output_tokens"] is None
+        or _is_doubtful(value, known)
+        or any([one.usage.estimated for one in besides]),
         extras=rest or None,
     )
     return usage.fitted(), tier
@@ -54,7 +59,23 @@ _USAGE: Kinds = {
 _LIFETIMES: Kinds = {"ephemeral_5m_input_tokens": TokenCount, "ephemeral_1h_input_tokens": TokenCount}
 _DETAILS: Kinds = {"thinking_tokens": TokenCount}
 _TOOLS: Kinds = {"web_search_requests": TokenCount, "web_fetch_requests": TokenCount}
+_COUNTED_STEPS = ("message", "fallback_message")
+"""the types of steps that are part of the other figures"""
 _CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def _besides(iterations: Json) -> tuple[UsedBesides, ...]:
+    """Return what was used for steps that the other figures leave out, such as a compaction, or asking an advisor."""
+    entries = iterations if isinstance(iterations, list) else []
+    steps = [one for one in entries if isinstance(one, dict) and one.get("type") not in _COUNTED_STEPS]
+    found = []
+    for step in steps:
+        usage, _ = decode_usage({name: value for name, value in step.items() if name in _USAGE})
+        model = step.get("model")
+        if usage is not None:
+            named = model if isinstance(model, str) else ""
+            found.append(UsedBesides(usage=replace(usage, extras=None), model=named))
+    return tuple(found)
 
 
 def _is_doubtful(value: Wire, known: Wire) -> bool:
