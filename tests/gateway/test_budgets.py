@@ -16,6 +16,7 @@ from tests.gateway.running import LENIENT
 from tests.scripted import thread
 from tests.scripted.http import json_answer, sse_answer
 from tests.scripted.server import ScriptedUpstream
+from tests.timing import eventually
 
 PRICE = 1000.0
 """dollars per million tokens, so that a token costs a tenth of a cent"""
@@ -37,6 +38,7 @@ NAMES = (
     "doubled",
     "hosted",
     "broken",
+    "background",
 )
 HTTP = httpx2.Client(timeout=20)
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
@@ -218,6 +220,25 @@ def test_a_response_that_breaks_off_counts_as_much_as_was_reserved(gateway: Star
     assert spent(gateway, "broken") == pytest.approx(
         tries * (7 + 2000 + len(json.dumps(asked("chat")))) / DOLLAR, abs=0.1
     )
+
+
+def test_a_background_response_is_charged_its_usage(gateway: Started, up: ScriptedUpstream) -> None:
+    """The gateway runs it, although the upstream could: nobody would tell its usage."""
+    up.requests.clear()
+    body = asked("responses", background=True, max_output_tokens=10_000) | {"model": "responses/text"}
+    made = send(gateway, "background", PATHS["responses"], body)
+    assert made.status_code == 200, made.text
+    address = f"{gateway.url}{PATHS['responses']}/{made.json()['id']}"
+    headers = {"authorization": "Bearer text-of-background"}
+
+    def ended() -> dict[str, Any] | None:
+        found: dict[str, Any] = HTTP.get(address, headers=headers).json()
+        return found if found["status"] == "completed" else None
+
+    usage = eventually(ended)["usage"]
+    assert "background" not in up.last().json
+    eventually(lambda: counted(gateway, "background", "requests") == 1)
+    assert spent(gateway, "background") == pytest.approx(usage["total_tokens"] / DOLLAR)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.cancellation import Cancellation
 from trilogue.gateway.request.context import RequestContext, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.limits import is_charged
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.setup.response_store import GatewayStore
 from trilogue.gateway.stored.fields import without_background
@@ -65,8 +66,9 @@ async def handle(context: RequestContext) -> None:
         return
     targets = await targets_of(context, call.model)
     passes = turn.lease is None and all(_has_background(context, target) for target in targets)
-    # What an upstream keeps for the client would not be judged.
-    if passes and not (context.entry.judged and chosen_policies(context, call.model, targets).policies):
+    # What an upstream keeps for the client would not be judged, and nobody would learn its usage.
+    is_judged = context.entry.judged and chosen_policies(context, call.model, targets).policies
+    if passes and not is_judged and not is_charged(context, call, targets):
         await generate.run(context, call, targets)
         return
     if turn.foreign is not None:

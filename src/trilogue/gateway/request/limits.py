@@ -75,6 +75,14 @@ async def count_other(
     return allowed, reservation
 
 
+def is_charged(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> bool:
+    """Return whether the usage of a request counts against a budget or a limit on tokens."""
+    services = context.entry.services
+    return services.limiter.charges(
+        context.entry.key or ClientKey(""), _asked(services, call.model, call.client, targets)
+    )
+
+
 def _named_besides(names: Sequence[str], targets: Sequence[Upstream]) -> list[Upstream]:
     """Return models that a request names besides its own, at each provider that may use them instead."""
     return [Upstream(target.provider, name) for target in targets for name in dict.fromkeys(names)]

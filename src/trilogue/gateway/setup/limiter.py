@@ -159,6 +159,10 @@ class Limiter:
         """Return whether tokens of requests with a key are limited."""
         return any(_limits_tokens(one.limits) for one in self._subjects(key, _ANYTHING))
 
+    def charges(self, key: ClientKey, asked: Asked) -> bool:
+        """Return whether the usage of a request counts against a budget or a limit on tokens."""
+        return any(one.budget.is_set or _limits_tokens(one.limits) for one in self._subjects(key, asked))
+
     async def begin(self, key: ClientKey, asked: Asked, estimate: Estimate) -> Reservation | None:
         """Count a request, and return what `settle` needs; None if nobody counts it. Raises LimitReached.
 
