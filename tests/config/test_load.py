@@ -218,7 +218,7 @@ def test_a_file_that_cannot_be_read_is_not_passed_over(
     else:
         file.symlink_to("/mnt/not-there/trilogue.yaml")
     assert find(None, environ) == file
-    with pytest.raises(ConfigError, match="cannot read .*trilogue.yaml"):
+    with pytest.raises(ConfigError, match=r"cannot read .*trilogue\.yaml"):
         load(find(None, environ), environ)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import translate as glob_pattern
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from trilogue.config import Config
 from trilogue.errors import LimitReached, NotAllowed
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.setup.access import ClientKey
-from trilogue.gateway.setup.before import Sources, used_before
+from trilogue.gateway.setup.before import Sources, SpendingUnknown, used_before
 from trilogue.gateway.setup.budgets import (
     budget_lines,
     how_to_price,
@@ -56,7 +56,7 @@ from trilogue.limits import (
     mark_told,
     settle,
 )
-from trilogue.limits.slots import COMPLETE, complete
+from trilogue.limits.slots import COMPLETE, Before, complete
 from trilogue.model import Json
 from trilogue.prices.book import HOUR_SECONDS
 from trilogue.routing import Router, Upstream
@@ -206,10 +206,21 @@ class Limiter:
         """Find out what subjects that are new to the table have used before. Raises StoreError, OSError, ValueError."""
         async with self._learning:
             for subject in self._lacking(subjects):
-                now, lost = self._now(), self._table.lost
-                before = await asyncio.to_thread(used_before, self._before, subject, now, lost)
+                before = await self._used_before(subject)
+                now = self._now()
                 with self._table.rows([str(subject)]) as rows:
                     complete(rows[0], now, before)
+
+    async def _used_before(self, subject: Subject) -> Before:
+        """Return what a subject has used before. Raises StoreError, OSError, ValueError."""
+        table = self._table
+        work = partial(used_before, self._before, subject, self._now(), table.lost, is_unknown=table.is_unknown)
+        try:
+            return await asyncio.to_thread(work)
+        except SpendingUnknown:
+            # The ledger goes on, and would look as if it had said so.
+            table.stay_unknown()
+            raise
 
     def _lacking(self, subjects: Sequence[Subject]) -> list[Subject]:
         with self._table.rows([str(one) for one in subjects]) as rows:
