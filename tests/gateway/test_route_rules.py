@@ -64,6 +64,8 @@ def ask(pool: Pooled, model: str, text: str = "hi", key: str = "text-of-all") ->
         "chat/secret-model",
         "chat/Secret-Model",
         "secret-model",
+        "secret-model ",
+        "chat/ secret-model",
         "short",
         "indirect",
         "team-secret-model",
