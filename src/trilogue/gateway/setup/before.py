@@ -105,7 +105,11 @@ def _counts_for(sources: Sources, subject: Subject, model: str) -> bool:
     """Return whether a model counts for a route, or for a pattern of models. `other` may be any model."""
     if model == OTHER:
         return "*" in subject.name
-    return sources.route_of(model) == subject.name if subject.kind == "route" else fnmatchcase(model, subject.name)
+    return (
+        sources.route_of(model) == subject.name
+        if subject.kind == "route"
+        else fnmatchcase(model.strip().lower(), subject.name.lower())
+    )
 
 
 def _cost(lines: Sequence[UsageLine]) -> int:

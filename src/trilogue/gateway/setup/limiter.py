@@ -125,7 +125,9 @@ class Limiter:
     def __init__(self, config: Config, state: LimitState, cost: Cost, before: Sources = NO_SOURCES) -> None:
         self._config = config
         self._owners = owner_subjects(config)
-        self._models = [(re.compile(glob_pattern(name)), one) for name, one in model_subjects(config).items()]
+        self._models = [
+            (re.compile(glob_pattern(name), re.IGNORECASE), one) for name, one in model_subjects(config).items()
+        ]
         self._routes = route_subjects(config)
         self._table = state.table
         self._webhook = state.webhook
@@ -318,7 +320,8 @@ class Limiter:
         if asked.by_policy:
             found = [replace(one, pays_only=True) for one in found]
         found += [self._routes[route] for route in asked.routes if route in self._routes]
-        names = (asked.model, *asked.names)
+        # Servers may ignore case, and space around a name.
+        names = [name.strip() for name in (asked.model, *asked.names)]
         found += [subject for pattern, subject in self._models if any(pattern.fullmatch(name) for name in names)]
         return tuple(found)
 
