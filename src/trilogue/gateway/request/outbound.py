@@ -59,7 +59,7 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
         if bytes(fields.get(name, b"null")) != b"null":
             raise Unsupported(name, _KEEPS_NOTHING)
     given = fields.get("input", Raw())
-    for position, item in enumerate(input_items(given) if refers and names_items(bytes(given)) else ()):
+    for position, item in enumerate(input_items(given) if refers and names_items(given) else ()):
         if reference_of(item) is not None:
             raise Unsupported(f"input[{position}]", _KEEPS_NOTHING)
 

@@ -65,7 +65,7 @@ class StateFields(Struct):
     @property
     def has_references(self) -> bool:
         """Whether items may be named by their ids only."""
-        return names_items(bytes(self.input))
+        return names_items(self.input)
 
 
 class _ItemHead(Struct):
@@ -95,16 +95,12 @@ def may_refer(data: bytes) -> bool:
     return data.find(b"\\u00") >= 0 and ESCAPED.search(data) is not None
 
 
-def names_items(data: bytes) -> bool:
-    """Return whether `input` may name items by their ids only: with a type, or with neither a type nor a role."""
-    if may_refer(data):
-        return True
-    if data.find(b'"id"') < 0 or data[:1] != b"[":
-        return False
+def names_items(data: bytes | Raw) -> bool:
+    """Return whether `input` names items by their ids only: with a type, or with neither a type nor a role."""
     try:
         return any([head.is_reference for head in _decode_heads(data)])
-    except DECODE_ERRORS:  # some are no objects
-        return True
+    except DECODE_ERRORS:  # a text, or a list of something else
+        return may_refer(bytes(data))
 
 
 def read_state_fields(body: bytes) -> StateFields:
@@ -152,8 +148,6 @@ def _text_part(text: str, role: Json) -> dict[str, Json]:
 
 def reference_of(data: bytes) -> str | None:
     """Return the id that an item refers to, or None if it is an item of its own."""
-    if not may_refer(data) and data.find(b'"id"') < 0:
-        return None
     try:
         head = _decode_head(data)
     except DECODE_ERRORS:  # no object
