@@ -203,6 +203,25 @@ def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find(None, environ) == Path("trilogue.yaml")
 
 
+@pytest.mark.parametrize("place", ["here", "config folder"])
+@pytest.mark.parametrize("kind", ["link to nothing", "folder"])
+def test_a_file_that_cannot_be_read_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, kind: str
+) -> None:
+    """A volume that is not mounted: what the environment offers would be served without client keys."""
+    monkeypatch.chdir(tmp_path)
+    environ = {"HOME": str(tmp_path), "OPENAI_API_KEY": "sk-canary"}
+    file = Path("trilogue.yaml") if place == "here" else tmp_path / ".config" / "trilogue" / "trilogue.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "folder":
+        file.mkdir()
+    else:
+        file.symlink_to("/mnt/not-there/trilogue.yaml")
+    assert find(None, environ) == file
+    with pytest.raises(ConfigError, match=r"cannot read .*trilogue\.yaml"):
+        load(find(None, environ), environ)
+
+
 def test_state_directory() -> None:
     """The folder is the one that the XDG specification defines."""
     assert state_directory({"HOME": "/h"}) == Path("/h/.local/state/trilogue")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import httpx2
 import pytest
 
 from tests.gateway.pooling import account
-from tests.gateway.process import Started, started
+from tests.gateway.process import Started, started, until
 from tests.gateway.running import LENIENT
 from tests.scripted import thread
 from tests.scripted.http import json_answer, sse_answer
@@ -326,6 +329,47 @@ def test_without_ledger_a_damaged_file_closes_budgets(tmp_path: Path, up: Script
     with started(tmp_path, text, up.url) as gateway:
         up.say(json_answer(200, [], ANSWER))
         assert send(gateway, FIRST, PATHS["chat"], body).status_code == 200
+
+
+@pytest.mark.parametrize("ledger", ["nonsense", "deleted"])
+def test_a_ledger_that_begins_anew_does_not_say_what_was_spent(
+    tmp_path: Path, up: ScriptedUpstream, ledger: str
+) -> None:
+    """It is damaged together with the counts, as after a failure of the disk, and other keys go on."""
+    text = config((FIRST,)).replace("keys:\n", "keys:\n  - {name: x, key: text-of-x}\n")
+    body = asked("chat", max_tokens=10)
+    with started(tmp_path, text, up.url) as gateway:
+        up.say(json_answer(200, [], ANSWER))
+        assert send(gateway, FIRST, PATHS["chat"], body).status_code == 200
+        gateway.signal(signal.SIGTERM)
+        assert gateway.process.wait(30) == 0  # so that the ledger is complete
+    _damage(next(tmp_path.rglob("limits*.dat")), "cut")
+    file = next(tmp_path.rglob("usage*.db"))
+    file.unlink()
+    if ledger == "nonsense":
+        file.write_bytes(b"nonsense" * 1_000)
+    with started(tmp_path, text, up.url) as gateway:
+        if ledger == "nonsense":  # then the order does not matter
+            up.say(json_answer(200, [], ANSWER))
+            assert send(gateway, "x", PATHS["chat"], body).status_code == 200
+            until(lambda: _counts_any(tmp_path))
+        assert refusal(send(gateway, FIRST, PATHS["chat"], body)) == (429, "budget_unavailable")
+        up.say(json_answer(200, [], ANSWER))
+        assert send(gateway, "x", PATHS["chat"], body).status_code == 200
+        until(lambda: _counts_any(tmp_path))
+        assert refusal(send(gateway, FIRST, PATHS["chat"], body)) == (429, "budget_unavailable")
+    with started(tmp_path, text, up.url) as gateway:
+        assert refusal(send(gateway, FIRST, PATHS["chat"], body)) == (429, "budget_unavailable")
+
+
+def _counts_any(folder: Path) -> bool:
+    """Return whether the ledger has a request."""
+    file = next((one for one in folder.rglob("usage*.db")), None)
+    if file is None:
+        return False
+    with closing(sqlite3.connect(file)) as raw:
+        found = raw.execute("SELECT 1 FROM sqlite_master WHERE name = 'trl_ledger'").fetchone()
+        return found is not None and raw.execute("SELECT sum(requests) FROM trl_ledger").fetchone()[0] is not None
 
 
 def _damage(file: Path, how: str) -> None:

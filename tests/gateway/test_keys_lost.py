@@ -8,6 +8,9 @@ import random
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -220,6 +223,26 @@ def test_no_key_works_that_is_not_remembered(tmp_path: Path) -> None:
         mark_file(file).unlink()
         store.create("one", KeyOptions(), None, ACTOR)
     assert mark_file(file).stat().st_mode & 0o077 == 0
+
+
+def test_commands_take_no_changes_away(tmp_path: Path) -> None:
+    """Several threads of a gateway read the keys, and a command that ends is not the last one that has them open."""
+    (tmp_path / "trilogue.yaml").write_text(CONFIG)
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    file = state_file(environ, FILE_NAME, tmp_path / "trilogue.yaml")
+    with closing(key_store(load(None, {}), file)) as store:
+        names = ("one", "two", "three")
+        for name in names:
+            store.create(name, KeyOptions(), None, ACTOR)
+        for _ in range(2):
+            other = threading.Thread(target=store.revision)
+            other.start()
+            other.join()
+        for name in names:
+            command = ["keys", "revoke", name, "--config", str(tmp_path / "trilogue.yaml")]
+            subprocess.run([sys.executable, "-m", "trilogue", *command], env={**os.environ, **environ}, check=True)
+            assert store.find(name).revoked is not None
+            assert file.with_name(f"{file.name}-wal").exists()
 
 
 @pytest.fixture(scope="module")

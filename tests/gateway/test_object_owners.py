@@ -474,6 +474,35 @@ def test_containers_of_responses(gateway: Gateway, up: ScriptedUpstream) -> None
     assert not gets(up, gateway, "bob", "/containers/cntr_made/files/cfile_1/content")
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_spoken_responses_belong_to_the_key(gateway: Gateway, up: ScriptedUpstream, stream: bool) -> None:
+    spoken = {
+        "role": "assistant",
+        "content": None,
+        "audio": {"id": f"audio_{stream}", "data": "AA==", "transcript": "a"},
+    }
+    head = {"id": "c", "object": "chat.completion", "created": 1, "model": "text"}
+    if stream:
+        chunk = {**head, "choices": [{"index": 0, "delta": spoken, "finish_reason": None}]}
+        end = {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+        up.say(*sse_answer([*(f"data: {json.dumps(one)}\n\n".encode() for one in (chunk, end)), b"data: [DONE]\n\n"]))
+    else:
+        up.say(json_answer(200, [], {**head, "choices": [{"index": 0, "message": spoken, "finish_reason": "stop"}]}))
+    hello = {"role": "user", "content": "Hi"}
+    asked = {"model": "chat/text", "modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": "wav"}}
+    answer = ask(gateway, "alice", "POST", "/chat/completions", {**asked, "messages": [hello], "stream": stream})
+    assert answer.status_code == 200
+    again = {**asked, "messages": [hello, {"role": "assistant", "audio": {"id": f"audio_{stream}"}}, hello]}
+
+    def may_name_it(key: str) -> bool:
+        return ask(gateway, key, "POST", "/chat/completions", again).status_code == 200
+
+    until(lambda: may_name_it("alice"))
+    up.requests.clear()
+    assert not may_name_it("bob")
+    assert up.requests == []
+
+
 LINE = {"custom_id": "1", "method": "POST", "url": "/v1/responses"}
 LINES: dict[str, tuple[dict[str, Any], bool]] = {
     "text": ({"input": 'Say "file_id": "file-1"'}, True),
@@ -484,6 +513,14 @@ LINES: dict[str, tuple[dict[str, Any], bool]] = {
     "response": ({"previous_response_id": "resp_1"}, False),
     "conversation": ({"conversation": {"id": "conv_1"}}, False),
     "item": ({"input": [{"type": "item_reference", "id": "msg_1"}]}, False),
+    "item without type": ({"input": [{"id": "msg_1"}]}, False),
+    "item with type null": ({"input": [{"type": None, "id": "rs_1"}]}, False),
+    "item with null type": ({"input": [{"id": "msg_1", "type": None}]}, False),
+    "spoken": ({"messages": [{"role": "assistant", "audio": {"id": "audio_1"}}]}, False),
+    "arguments": (
+        {"messages": [{"tool_calls": [{"id": "call_1", "function": {"arguments": '{"id": "ab_1"}'}}]}]},
+        True,
+    ),
 }
 
 

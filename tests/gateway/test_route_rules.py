@@ -64,6 +64,8 @@ def ask(pool: Pooled, model: str, text: str = "hi", key: str = "text-of-all") ->
         "chat/secret-model",
         "chat/Secret-Model",
         "secret-model",
+        "secret-model ",
+        "chat/ secret-model",
         "short",
         "indirect",
         "team-secret-model",
@@ -89,6 +91,7 @@ def test_limits_and_budgets_hold_for_every_name(pool: Pooled) -> None:
     assert ask(pool, "costly-alias").status_code == 429
     assert ask(pool, "chat/dear").status_code == 429
     assert [ask(pool, name).status_code for name in ("chat/scarce", "team-scarce", "scarce")] == [200, 429, 429]
+    assert [ask(pool, name).status_code for name in ("chat/Scarce", "chat/scarce ")] == [429, 429]
 
 
 def test_a_key_of_a_route_may_use_no_other_name(pool: Pooled) -> None:

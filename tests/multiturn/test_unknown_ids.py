@@ -96,6 +96,10 @@ def test_a_count_has_the_history(one: Gateway, up: StrictUpstream, upstream: Pro
         rb'{"type":"item\u005freference","id":"ID"}',
         b'{"type":"item_reference","id":"ID","id":"msg_own"}',
         b'{"type":"item_reference","type":"message","id":"ID"}',
+        b'{"id":"ID"}',
+        b'{"id":"ID","type":null}',
+        b'{"type":"message","role":"user","id":"ID","role":null,"type":null}',
+        rb'{"\u0069d":"ID"}',
     ],
 )
 def test_references_are_found_however_they_are_written(one: Gateway, up: StrictUpstream, item: bytes) -> None:
@@ -105,6 +109,51 @@ def test_references_are_found_however_they_are_written(one: Gateway, up: StrictU
     client = one.http(OTHER_KEY)
     reply = client.post("/v1/responses", content=body.replace(b"ID", identifier.encode()))
     assert (reply.status_code in (400, 404), up.requests) == (True, []), reply.text
+
+
+@EVERY_UPSTREAM
+def test_a_reference_needs_no_type(one: Gateway, upstream: Protocol) -> None:
+    """The key's own item is found by its id alone, on upstreams that keep nothing as well."""
+    identifier = made_by(one, CLIENT_KEY, upstream)["item_reference"]
+    for item in ({"id": identifier}, {"id": identifier, "type": None}):
+        reply = one.http().post("/v1/responses", json={"model": MODELS[upstream], "input": [item, *HELLO]})
+        assert reply.status_code == 200, reply.text
+
+
+def test_an_id_that_a_key_has_copied_is_not_its_own(one: Gateway, up: StrictUpstream) -> None:
+    """What is stored of a request has the ids that its client chose. The upstream must not look them up."""
+    identifier, model = made_by(one, CLIENT_KEY, Protocol.RESPONSES)["item_reference"], MODELS[Protocol.RESPONSES]
+    other: Any = one.client_of(OTHER_KEY)
+    copied = {"type": "message", "id": identifier, "role": "user", "content": "say copied"}
+    other.responses.create(model=MODELS[Protocol.CHAT], input=[copied])
+    for _ in range(2):  # the account that knows the earlier response may be any
+        mine = other.responses.create(model=model, input="say mine").id
+        up.reset()
+        other.responses.create(
+            model=model, previous_response_id=mine, input=[{"type": "item_reference", "id": identifier}, *HELLO]
+        )
+        assert all("item_reference" not in json.dumps(request.json) for request in up.requests)
+        assert "say copied" in json.dumps(up.requests[-1].json)
+
+
+@pytest.mark.parametrize("more", [{"type": "item_reference"}, {}])
+def test_a_conversation_does_not_pass_ids_on(one: Gateway, up: StrictUpstream, more: Json) -> None:
+    """An item that is named in one is found when it is added, or never."""
+    identifier, model = made_by(one, CLIENT_KEY, Protocol.RESPONSES)["item_reference"], MODELS[Protocol.RESPONSES]
+    for path, items in (("", [{"id": identifier, **more}]), ("/items", [*HELLO, {"id": identifier, **more}])):
+        own, other = (
+            client.post("/v1/conversations", json={"items": HELLO}).json()["id"] if path else ""
+            for client in (one.http(), one.http(OTHER_KEY))
+        )
+        refused = one.http(OTHER_KEY).post(f"/v1/conversations{path and '/' + other}{path}", json={"items": items})
+        assert (refused.status_code, identifier in refused.text) == (404, True)
+        made = one.http().post(f"/v1/conversations{path and '/' + own}{path}", json={"items": items})
+        assert made.status_code == 200, made.text
+        up.reset()
+        asked = {"model": model, "input": HELLO, "conversation": own or made.json()["id"]}
+        assert one.http().post("/v1/responses", json=asked).status_code == 200
+        assert "say mine" not in json.dumps(up.requests[-1].json)
+        assert '"mine"' in json.dumps(up.requests[-1].json)
 
 
 @pytest.mark.parametrize("field", ["previous_response_id", "conversation"])

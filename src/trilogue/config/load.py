@@ -57,11 +57,25 @@ _PROTOCOL_PATH = re.compile(r"providers\.(.+)\.protocol")
 
 
 def find(explicit: Path | None, environ: Mapping[str, str] | None = None) -> Path | None:
-    """Return the file to use, or None: the given one, ./trilogue.yaml, or the one in the user's config folder."""
+    """Return the file to use, or None: the given one, ./trilogue.yaml, or the one in the user's config folder.
+
+    A name that leads to nothing is used as well, so that it is reported: without the file there are no client keys.
+    """
     if explicit is not None:
         return explicit
     folder = config_directory(os.environ if environ is None else environ)
-    return next((path for path in (Path(FILE_NAME), folder / FILE_NAME) if path.is_file()), None)
+    return next((path for path in (Path(FILE_NAME), folder / FILE_NAME) if _is_there(path)), None)
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a folder has this name, whatever it is: a link to a volume that is not mounted, for example."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # nobody can tell
+        return True
+    return True
 
 
 Servers = Mapping[str, tuple[str, str]]

@@ -35,6 +35,15 @@ class LimitTable(ABC):
         """What was found damaged, so that counts were lost: a file; "" if nothing was."""
         return ""
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether counts were lost, and what was spent could not be found out elsewhere."""
+        return False
+
+    def stay_unknown(self) -> None:
+        """Remember that it could not be found out: what is counted elsewhere from now on does not say it either."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Give back what this process holds: its running requests and reservations count as ended."""
@@ -69,6 +78,16 @@ class LazyTable(LimitTable):
     def lost(self) -> str:
         """What was found damaged."""
         return "" if self._table is None else self._table.lost
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it could not be found out what was spent."""
+        return self._table is not None and self._table.is_unknown
+
+    def stay_unknown(self) -> None:
+        """Remember that it could not be found out."""
+        if self._table is not None:
+            self._table.stay_unknown()
 
     def close(self) -> None:
         """Close the table if there is one."""

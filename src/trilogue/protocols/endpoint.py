@@ -200,7 +200,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     all_object_fields: frozenset[str] = frozenset()
     """the same, and those of requests to `others`"""
     making_tools: tuple[bytes, ...] = ()
-    """what is in every request with a hosted tool that makes objects, such as containers"""
+    """what is in every request whose response may make objects, such as containers of a hosted tool"""
     made_objects: tuple[str, ...] = ()
     """where a response, or an event of a stream, has the ids of such objects: paths of fields"""
     others: tuple[OtherEndpoint, ...] = ()

@@ -156,7 +156,8 @@ class CompiledRoute:
         return next((model for model in models if self._pattern.fullmatch(model)), None) if fixed else None
 
     def leads_to(self, provider: str, model: str) -> bool:
-        """Return whether some name that matches has this target."""
+        """Return whether some name that matches has this target. Servers may ignore space around a name."""
+        model = model.strip()
         for own, pattern in self._made:
             found = pattern.fullmatch(model) if own == provider else None
             if found is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ from trilogue.posix import fcntl
 log = structlog.get_logger("trilogue.state")
 
 LOCK_SECONDS = 0.05
+_TIME = "%Y%m%d-%H%M%S"
+_ASIDE = re.compile(r"\.broken-(\d{8}-\d{6})(-\d+)?")
 _COMPANIONS = ("-journal", "-wal", "-shm")
 
 FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
@@ -67,8 +70,18 @@ def set_aside(path: Path, is_damaged: Callable[[], bool], seconds: float = LOCK_
     return True
 
 
+def last_set_aside(path: Path) -> float:
+    """Return when a file of this name was set aside for the last time, in seconds since the epoch; 0 for never.
+
+    Raises OSError.
+    """
+    found = [_ASIDE.fullmatch(one.name[len(path.name) :]) for one in path.parent.glob(f"{path.name}.broken-*")]
+    times = [datetime.strptime(one[1], _TIME).timestamp() for one in found if one is not None]
+    return max(times, default=0.0)
+
+
 def _free_name(path: Path) -> Path:
-    name = f"{path.name}.broken-{datetime.now():%Y%m%d-%H%M%S}"
+    name = f"{path.name}.broken-{datetime.now():{_TIME}}"
     number, found = 1, path.with_name(name)
     while found.exists():
         number, found = number + 1, path.with_name(f"{name}-{number + 1}")

@@ -47,6 +47,8 @@ _DIGEST = 2 * _NUMBER
 _ROW_BYTES = _DIGEST + (ROW + 1) * _NUMBER
 _LOST = 32
 """where the header says that counts were lost because the file was damaged"""
+_IS_LOST, _IS_UNKNOWN = 1, 2
+"""the same, and that nobody knows what was spent"""
 HELD = (RUNNING, *(budget_at(position) + RESERVED for position in range(len(PERIODS))))
 """the cells of a row that end with a process"""
 _HELD_BYTES = len(HELD) * _NUMBER
@@ -78,7 +80,7 @@ class SharedTable(LimitTable):
                     os.ftruncate(self._file, size)
                     os.pwrite(self._file, self._head(), 0)
                     if found and not _is_earlier(head):
-                        os.pwrite(self._file, b"\1", _LOST)
+                        os.pwrite(self._file, bytes([_IS_LOST]), _LOST)
                         log.error("the counts of limits are damaged and are begun anew", file=str(path))
             self._path = path
             self._memory = mmap.mmap(self._file, size)
@@ -109,6 +111,15 @@ class SharedTable(LimitTable):
     def lost(self) -> str:
         """The file, if it was found damaged."""
         return str(self._path) if self._memory[_LOST] else ""
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it could not be found out what was spent."""
+        return self._memory[_LOST] == _IS_UNKNOWN
+
+    def stay_unknown(self) -> None:
+        """Remember that it could not be found out, until the file is deleted."""
+        self._memory[_LOST] = _IS_UNKNOWN
 
     def close(self) -> None:
         """Leave the seat and unmap the file."""
@@ -151,7 +162,7 @@ class SharedTable(LimitTable):
         row = _checked(self._memory, self._row_at(place))
         if row is not None:
             return row
-        self._memory[_LOST] = 1
+        self._memory[_LOST] = max(_IS_LOST, self._memory[_LOST])
         log.error("a count of limits is damaged and is begun anew", file=str(self._path))
         return [0] * ROW
 

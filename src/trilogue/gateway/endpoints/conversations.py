@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 import time
 
+from msgspec import Raw
+
 from trilogue.gateway.endpoints.responses import included, query_of, store_of
 from trilogue.gateway.endpoints.routes import PathRoute
 from trilogue.gateway.request.context import RequestContext
@@ -21,7 +23,7 @@ from trilogue.gateway.stored.objects import (
     read_object,
     read_page,
 )
-from trilogue.gateway.stored.turn import LockedConversation
+from trilogue.gateway.stored.turn import LockedConversation, with_named_items
 from trilogue.state.responses import ConversationLocked, NotFound, StoredConversation
 
 KIND, ITEM = "Conversation", "Item"
@@ -34,7 +36,7 @@ async def create(context: RequestContext) -> None:
     # Ids that begin with the time are found faster among many.
     identifier = f"conv_{int(time.time() * 1000):012x}{secrets.token_hex(12)}"
     conversation = StoredConversation(owner=context.owner, id=identifier, metadata=read_metadata(fields))
-    items = with_ids(read_items(fields), identifier)
+    items = with_ids(await _items(context, store, fields), identifier)
     await store.service.write(store.store.conversations.create, conversation, items)
     await _show(context, store, identifier)
 
@@ -83,7 +85,8 @@ async def create_items(context: RequestContext) -> None:
     """Append items to a conversation."""
     (identifier,) = context.entry.parameters
     store = store_of(context)
-    items = with_ids(read_items(read_object(await _body(context))), f"{identifier}/{secrets.token_hex(8)}")
+    fields = read_object(await _body(context))
+    items = with_ids(await _items(context, store, fields), f"{identifier}/{secrets.token_hex(8)}")
     try:
         await store.service.write(store.store.conversations.append, context.owner, identifier, items)
     except NotFound:
@@ -131,6 +134,14 @@ ROUTES = (
 
 async def _body(context: RequestContext) -> bytes:
     return await context.request.body(context.entry.services.limits.max_body_bytes)
+
+
+async def _items(context: RequestContext, store: GatewayStore, fields: dict[str, Raw]) -> list[bytes]:
+    """Return the items of a request. One that is named is stored as it is: what uses it later does not look it up."""
+    items, unknown = await with_named_items(store, context.owner, read_items(fields))
+    if unknown:
+        raise unknown[0]
+    return items
 
 
 async def _find(context: RequestContext, store: GatewayStore, identifier: str) -> StoredConversation:

@@ -24,6 +24,8 @@ class BatchLines:
         names = "|".join(re.escape(name) for name in fields).encode()
         # A schema may have properties of these names, whose values are objects; `container` may be one without an id.
         named = rb'"(?:%b)"\s*:\s*["\[]|"(?:conversation|thread)"\s*:\s*\{|"item_reference"' % names
+        # Items of earlier responses may be named by their ids alone, such as msg_…, and spoken responses by `audio`.
+        named += rb'|\{\s*(?:"type"\s*:\s*null\s*,\s*)?"id"\s*:\s*"[a-z]{2,5}_\w+"\s*(?:,\s*"type"\s*:\s*null\s*)?\}'
         escaped = rb"(?<!\\)(?:\\\\)*%b" % ESCAPED.pattern
         self._pattern = re.compile(rb"%b|%b" % (named, escaped))
         self._tail = b""

@@ -22,7 +22,7 @@ from trilogue.state.responses import ObjectOwner, StoreError
 
 MOST_BYTES = 16 * LARGE_BYTES
 """of a response that is not a stream"""
-_MARKS = (b"container", b"file_id", b"message_start", b'"message"')
+_MARKS = (b"container", b"file_id", b"message_start", b'"message"', b'"audio"')
 """what is in every text with such an id; most events of a stream have none of it"""
 _decode = msgspec.json.Decoder().decode
 

@@ -20,7 +20,7 @@ from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.compaction import ITEM_MARK, opened
-from trilogue.gateway.stored.fields import input_items, may_refer, reference_of
+from trilogue.gateway.stored.fields import input_items, may_refer, names_items, reference_of
 from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
@@ -51,14 +51,15 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
     """
     endpoint = CODECS[protocol].endpoint
     named = [name for name in endpoint.state_fields if b'"%b"' % name.encode() in body]
-    refers = endpoint.continues and may_refer(body)
+    refers = endpoint.continues and (may_refer(body) or body.find(b'"id"') >= 0)
     if not named and not refers:
         return
     fields = _decode_fields(body)
     for name in named:
         if bytes(fields.get(name, b"null")) != b"null":
             raise Unsupported(name, _KEEPS_NOTHING)
-    for position, item in enumerate(input_items(fields.get("input", Raw())) if refers else ()):
+    given = fields.get("input", Raw())
+    for position, item in enumerate(input_items(given) if refers and names_items(given) else ()):
         if reference_of(item) is not None:
             raise Unsupported(f"input[{position}]", _KEEPS_NOTHING)
 

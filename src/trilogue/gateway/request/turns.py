@@ -29,7 +29,7 @@ async def stored_turn(
         return None
     if fields is None:
         fields = read_state_fields(body)
-    if guarded and _may_refer(context, body) and await in_thread(has_doubles, body):
+    if guarded and (_may_refer(context, body) or fields.has_references) and await in_thread(has_doubles, body):
         raise BadRequest("the request has a field twice, so it is not clear what it refers to")
     if services.store is not None and (fields.need_store or connection is not None):
         # The boundary of the request gives the conversation back, whatever becomes of the request.

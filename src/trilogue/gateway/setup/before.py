@@ -25,29 +25,36 @@ _PICO_PER_NANO = 1_000
 class Sources(NamedTuple):
     """Where to find out what was used. `ledger`: None if usage is not counted.
 
-    `spent_here`: what this machine has spent of the budgets of a subject; None outside of such a cluster. `route_of`:
-    returns the route of a model.
+    `spent_here`: what this machine has spent of the budgets of a subject; None outside of such a cluster.
+    `ledger_lost`: returns when a damaged ledger was set aside for the last time; 0 for never. `route_of`: returns the
+    route of a model.
     """
 
     ledger: Callable[[UsageQuery], list[UsageLine]] | None = None
     spent_here: Callable[[str], Sequence[SpentRow]] | None = None
+    ledger_lost: Callable[[], float] = lambda: 0.0
     route_of: Callable[[str], str] = str
 
 
-def used_before(sources: Sources, subject: Subject, now: float, lost: str) -> Before:
+class SpendingUnknown(StoreUnavailable):
+    """Counts were lost, and nothing else says what was spent. It will not be found out later either."""
+
+
+def used_before(sources: Sources, subject: Subject, now: float, lost: str, *, is_unknown: bool = False) -> Before:
     """Return what a subject has used of its budgets and limits. May block. Raises StoreError.
 
-    `lost`: the file whose counts were lost; "" if none were. Then it must be known what was spent.
+    `lost`: the file whose counts were lost; "" if none were. Then it must be known what was spent, or SpendingUnknown
+    is raised, as it is for `is_unknown`: it was not known before.
     """
     if sources.spent_here is not None:
         rows = sources.spent_here(str(subject)) if subject.budget.is_set else ()
         return Before(tuple([_spent_here(rows, position, now) for position in range(len(PERIODS))]))
+    if lost and subject.budget.is_set and (is_unknown or not _says_all(sources, subject, now)):
+        raise SpendingUnknown(
+            f"{lost} was damaged, and the usage ledger does not say what was spent: stop the gateway and delete "
+            "this file to begin all budgets and limits at 0"
+        )
     if sources.ledger is None or (lost and not _has_any(sources.ledger)):
-        if lost and subject.budget.is_set:
-            raise StoreUnavailable(
-                f"{lost} was damaged, and the usage ledger does not say what was spent: stop the gateway and delete "
-                "this file to begin all budgets and limits at 0"
-            )
         return Before()
     spent = [
         0 if getattr(subject.budget, one.name) is None else _cost(_lines(sources, subject, period_start(one.name, now)))
@@ -60,6 +67,15 @@ def used_before(sources: Sources, subject: Subject, now: float, lost: str) -> Be
         lines = _lines(sources, subject, int(now) // one.seconds * one.seconds) if is_known else []
         counted.append(sum(_number(line, one.what) for line in lines))
     return Before(tuple(spent), tuple(counted))
+
+
+def _says_all(sources: Sources, subject: Subject, now: float) -> bool:
+    """Return whether the ledger has all that a subject has spent: it was not lost as well, in one of its periods."""
+    if sources.ledger is None or not _has_any(sources.ledger):
+        return False
+    starts = [period_start(one.name, now) for one in PERIODS if getattr(subject.budget, one.name) is not None]
+    ended = sources.ledger_lost()
+    return not ended or ended < max(min(starts, default=now), subject.since)
 
 
 def _has_any(ledger: Callable[[UsageQuery], list[UsageLine]]) -> bool:
@@ -89,7 +105,11 @@ def _counts_for(sources: Sources, subject: Subject, model: str) -> bool:
     """Return whether a model counts for a route, or for a pattern of models. `other` may be any model."""
     if model == OTHER:
         return "*" in subject.name
-    return sources.route_of(model) == subject.name if subject.kind == "route" else fnmatchcase(model, subject.name)
+    return (
+        sources.route_of(model) == subject.name
+        if subject.kind == "route"
+        else fnmatchcase(model.strip().lower(), subject.name.lower())
+    )
 
 
 def _cost(lines: Sequence[UsageLine]) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import translate as glob_pattern
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from trilogue.config import Config
 from trilogue.errors import LimitReached, NotAllowed
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.setup.access import ClientKey
-from trilogue.gateway.setup.before import Sources, used_before
+from trilogue.gateway.setup.before import Sources, SpendingUnknown, used_before
 from trilogue.gateway.setup.budgets import (
     budget_lines,
     how_to_price,
@@ -56,7 +56,7 @@ from trilogue.limits import (
     mark_told,
     settle,
 )
-from trilogue.limits.slots import COMPLETE, complete
+from trilogue.limits.slots import COMPLETE, Before, complete
 from trilogue.model import Json
 from trilogue.prices.book import HOUR_SECONDS
 from trilogue.routing import Router, Upstream
@@ -125,7 +125,9 @@ class Limiter:
     def __init__(self, config: Config, state: LimitState, cost: Cost, before: Sources = NO_SOURCES) -> None:
         self._config = config
         self._owners = owner_subjects(config)
-        self._models = [(re.compile(glob_pattern(name)), one) for name, one in model_subjects(config).items()]
+        self._models = [
+            (re.compile(glob_pattern(name), re.IGNORECASE), one) for name, one in model_subjects(config).items()
+        ]
         self._routes = route_subjects(config)
         self._table = state.table
         self._webhook = state.webhook
@@ -210,10 +212,21 @@ class Limiter:
         """Find out what subjects that are new to the table have used before. Raises StoreError, OSError, ValueError."""
         async with self._learning:
             for subject in self._lacking(subjects):
-                now, lost = self._now(), self._table.lost
-                before = await asyncio.to_thread(used_before, self._before, subject, now, lost)
+                before = await self._used_before(subject)
+                now = self._now()
                 with self._table.rows([str(subject)]) as rows:
                     complete(rows[0], now, before)
+
+    async def _used_before(self, subject: Subject) -> Before:
+        """Return what a subject has used before. Raises StoreError, OSError, ValueError."""
+        table = self._table
+        work = partial(used_before, self._before, subject, self._now(), table.lost, is_unknown=table.is_unknown)
+        try:
+            return await asyncio.to_thread(work)
+        except SpendingUnknown:
+            # The ledger goes on, and would look as if it had said so.
+            table.stay_unknown()
+            raise
 
     def _lacking(self, subjects: Sequence[Subject]) -> list[Subject]:
         with self._table.rows([str(one) for one in subjects]) as rows:
@@ -312,7 +325,8 @@ class Limiter:
         if asked.by_policy:
             found = [replace(one, pays_only=True) for one in found]
         found += [self._routes[route] for route in asked.routes if route in self._routes]
-        names = (asked.model, *asked.names)
+        # Servers may ignore case, and space around a name.
+        names = [name.strip() for name in (asked.model, *asked.names)]
         found += [subject for pattern, subject in self._models if any(pattern.fullmatch(name) for name in names)]
         return tuple(found)
 

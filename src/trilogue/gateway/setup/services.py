@@ -115,6 +115,7 @@ class Services:
         return Sources(
             None if usage is None else usage.read,
             None if leases is None else leases.spent_here,
+            usage.lost_at if usage is not None else lambda: 0.0,
             lambda model: self.route_of(model, DEFAULT),
         )
 

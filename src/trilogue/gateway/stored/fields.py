@@ -51,7 +51,7 @@ class StateFields(Struct):
         # In one function, because requests that use no state should not pay for it.
         if self.store is not False or self.previous_response_id or self.conversation or self.background:
             return True
-        return may_refer(bytes(self.input))
+        return self.has_references
 
     @property
     def conversation_id(self) -> str | None:
@@ -65,10 +65,24 @@ class StateFields(Struct):
     @property
     def has_references(self) -> bool:
         """Whether items may be named by their ids only."""
-        return may_refer(bytes(self.input))
+        return names_items(self.input)
+
+
+class _ItemHead(Struct):
+    """What tells a reference that has no type from a message, which has a role."""
+
+    id: object = None
+    type: object = None
+    role: object = None
+
+    @property
+    def is_reference(self) -> bool:
+        return isinstance(self.id, str) and self.type in (None, REFERENCE) and not isinstance(self.role, str)
 
 
 _decode_fields = msgspec.json.Decoder(StateFields).decode
+_decode_head = msgspec.json.Decoder(_ItemHead).decode
+_decode_heads = msgspec.json.Decoder(list[_ItemHead]).decode
 _decode_body = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 _decode_any = msgspec.json.Decoder().decode
@@ -79,6 +93,14 @@ def may_refer(data: bytes) -> bool:
     if data.find(REFERENCE_MARK) >= 0:
         return True
     return data.find(b"\\u00") >= 0 and ESCAPED.search(data) is not None
+
+
+def names_items(data: bytes | Raw) -> bool:
+    """Return whether `input` names items by their ids only: with a type, or with neither a type nor a role."""
+    try:
+        return any([head.is_reference for head in _decode_heads(data)])
+    except DECODE_ERRORS:  # a text, or a list of something else
+        return may_refer(bytes(data))
 
 
 def read_state_fields(body: bytes) -> StateFields:
@@ -126,13 +148,11 @@ def _text_part(text: str, role: Json) -> dict[str, Json]:
 
 def reference_of(data: bytes) -> str | None:
     """Return the id that an item refers to, or None if it is an item of its own."""
-    if not may_refer(data):
+    try:
+        head = _decode_head(data)
+    except DECODE_ERRORS:  # no object
         return None
-    wire = _decode_any(data)
-    if isinstance(wire, dict) and wire.get("type") == REFERENCE and isinstance(wire.get("id"), str):
-        found: str = wire["id"]
-        return found
-    return None
+    return str(head.id) if head.is_reference else None
 
 
 def without_background(body: bytes) -> bytes:

@@ -167,7 +167,8 @@ class StoredTurn(Struct, kw_only=True, eq=False):
 
         The account that made a response knows it. An upstream that keeps state may know what the gateway does not.
         """
-        if self.changed is not None:
+        if self.changed is not None or self.refers_here:
+            # What a key has stored may have the id of another one's item, which the upstream would look up.
             return True
         is_origin = self.origin == OriginAccount(provider, account)
         if self.foreign is not None:
@@ -423,21 +424,27 @@ def _without_compacted(items: Sequence[HistoryItem]) -> tuple[HistoryItem, ...]:
 
 async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
     """Return items with every reference replaced by its item. Raises UnknownReference if one is not known."""
-    found, store = list(items), turn.store
-    unknown: list[ClientError] = []
+    found, unknown = await with_named_items(turn.store, turn.owner, items)
+    turn.refers_here = found != list(items)
+    if unknown:
+        raise UnknownReference(unknown[0])
+    return found
+
+
+async def with_named_items(
+    store: GatewayStore, owner: str, items: Sequence[bytes]
+) -> tuple[list[bytes], list[UnknownItem]]:
+    """Return items with every reference replaced by the item of this owner, and the errors for those of nobody."""
+    found, unknown = list(items), []
     for position, data in enumerate(items):
         identifier = reference_of(data)
         if identifier is None:
             continue
         try:
-            found[position] = (await store.service.read(store.store.responses.item, turn.owner, identifier)).data
+            found[position] = (await store.service.read(store.store.responses.item, owner, identifier)).data
         except NotFound:
             unknown.append(UnknownItem(identifier, position))
-        else:
-            turn.refers_here = True
-    if unknown:
-        raise UnknownReference(unknown[0])
-    return found
+    return found, unknown
 
 
 async def _renew(store: GatewayStore, lease: ConversationLease) -> None:

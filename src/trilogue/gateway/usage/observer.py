@@ -149,6 +149,10 @@ class UsageObserver(Observer):
         """Return sums of the ledger, of all workers. May block. Raises StoreError."""
         return self._ledger.read(query)
 
+    def lost_at(self) -> float:
+        """Return when a damaged ledger was set aside for the last time, in seconds since the epoch; 0 for never."""
+        return self._ledger.lost_at()
+
     def close(self) -> None:
         """Store what is left."""
         self._ledger.close()

@@ -20,8 +20,11 @@ ENDPOINT = Endpoint(
     output_fields=("max_completion_tokens", "max_tokens"),
     terminal=b"data: [DONE]\n\n",
     model_fields=MODEL_FIELDS,
-    object_fields=OBJECT_FIELDS,
+    # An assistant message may name a spoken response, which the vendor keeps for an hour.
+    object_fields=OBJECT_FIELDS | {"audio"},
     all_object_fields=ALL_OBJECT_FIELDS,
+    making_tools=(b'"audio"',),
+    made_objects=("choices[].message.audio.id", "choices[].delta.audio.id"),
     others=OTHERS,
     is_event=_is_event,
 )

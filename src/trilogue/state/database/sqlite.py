@@ -9,8 +9,11 @@ of 100 µs. PostgreSQL waits for its disk, unless its `synchronous_commit` is of
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import stat
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -21,6 +24,8 @@ from trilogue.state.database.connection import Database, DatabaseConnection, Row
 from trilogue.state.database.dialect import SQLITE
 from trilogue.state.store import StoreAway, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
 
+_creating = threading.Lock()
+"""so that no thread connects to a file that another one has created and not closed yet"""
 BUSY_SECONDS = 5.0
 CACHE_KIB = 16_384
 CACHED_STATEMENTS = 256
@@ -44,7 +49,7 @@ class SqliteDatabase(Database):
         """Open the file, and create it for its owner alone."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            _create(os.path.realpath(self._path))
         except IsADirectoryError:
             raise StoreDamaged(f"{self.name} is a folder") from None
         except OSError as error:
@@ -67,6 +72,22 @@ class SqliteDatabase(Database):
     def now(self) -> float:
         """Return the time of this machine: all processes that use the file run on it."""
         return self._clock()
+
+
+def _create(path: str) -> None:
+    """Create a file for its owner alone, unless there is one that can be used. Raise OSError.
+
+    One that is there is not opened: closing it would drop the locks that SQLite holds on it in this process. Whoever
+    else then closes the database takes its write-ahead log away, and this process learns of no change any more.
+    """
+    with _creating:
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            if stat.S_ISDIR(os.stat(path).st_mode):
+                raise IsADirectoryError from None
+            if not os.access(path, os.R_OK | os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
 
 
 class SqliteConnection(DatabaseConnection):

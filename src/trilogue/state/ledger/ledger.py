@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from trilogue.state.aside import set_aside
+from trilogue.state.aside import last_set_aside, set_aside
 from trilogue.state.ledger.counts import HOUR_SECONDS, HOURS_PER_DAY, RowName
 from trilogue.state.ledger.live_file import (
     NEW_SUFFIX,
@@ -96,6 +96,10 @@ class UsageLedger:
     def read(self, query: UsageQuery) -> list[UsageLine]:
         """Return sums over all workers. May block. Raise StoreError."""
         return read_usage(self._tables, self._folder, query)
+
+    def lost_at(self) -> float:
+        """Return when a damaged ledger was set aside for the last time; 0 for never. May block. Raises OSError."""
+        return last_set_aside(Path(self._tables.name)) if self._tables.is_file else 0.0
 
     def close(self) -> None:
         """Add what is left to the table, and remove the live files of this worker. No row may be used any more."""

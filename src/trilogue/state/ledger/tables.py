@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import astuple
 
-from trilogue.state.database import Database, Row
+from trilogue.state.database import Database, Row, SqliteDatabase
 from trilogue.state.database.migrate import Migration, Schema
 from trilogue.state.database.transactions import SqlTransaction, Transactions
 from trilogue.state.ledger.counts import HOUR_SECONDS, HOURS_PER_DAY, NO_COUNTS, Counts, RowName
@@ -118,6 +118,11 @@ class LedgerTables:
     def name(self) -> str:
         """Where the ledger is, for messages; no password."""
         return self._transactions.database.name
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is in a file of this machine."""
+        return isinstance(self._transactions.database, SqliteDatabase)
 
     def check(self) -> None:
         """Connect, create or migrate the tables, and look for damage. Raise StoreError."""
