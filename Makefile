@@ -103,10 +103,13 @@ tests: $(STAMP)
 	$(PYTEST)
 
 DOCS_VENV := .venv-docs
+$(DOCS_VENV)/.installed: PIP_LOG := $(DOCS_VENV)/pip.log
 $(DOCS_VENV)/.installed: website/requirements.lock
 	@$(PYTHON) -c $(NEEDS)
-	$(PYTHON) -m venv $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r website/requirements.lock
+	@$(PYTHON) -m venv $(DOCS_VENV)
+	@echo "Installing $$(grep -c '^[a-z].*==' website/requirements.lock) packages for the documentation into $(DOCS_VENV):"
+	@$(DOCS_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes \
+		-r website/requirements.lock >$(PIP_LOG) 2>&1 || $(NOT_INSTALLED)
 	@touch $@
 
 docs: $(DOCS_VENV)/.installed ## Build the documentation as a site, in build/site

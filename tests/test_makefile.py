@@ -17,7 +17,8 @@ PAGE = "WARNING: Retrying (Retry(total=4)): NewConnectionError\\nERROR: Could no
 def make(folder: Path, python: str, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run `make` in its own folder, with nothing to install: `make setup`, or what is given."""
     shutil.copy(ROOT / "Makefile", folder)
-    for name in ("requirements.lock", "requirements-run.lock", "pyproject.toml"):
+    (folder / "website").mkdir()
+    for name in ("requirements.lock", "requirements-run.lock", "pyproject.toml", "website/requirements.lock"):
         (folder / name).touch()
     command = [shutil.which("make") or "make", "-C", str(folder), *(arguments or ["setup"]), f"PYTHON={python}"]
     # `make test` tells what it starts that it is part of it.
@@ -66,17 +67,17 @@ def test_a_python_without_venv_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv").exists()
 
 
-@pytest.mark.parametrize("target", ["setup", RUN_STAMP])
+@pytest.mark.parametrize(("target", "venv"), [("setup", ".venv"), (RUN_STAMP, ".venv"), ("docs", ".venv-docs")])
 @pytest.mark.parametrize(("page", "line"), [
     (PAGE, "pip finds no package index that has them. Connect to a network, or name a mirror: PIP_INDEX_URL="),
     ("note\\nERROR: No space left on device\\nmore", "ERROR: No space left on device (all that pip said is in"),
 ], ids=["no index", "full disk"])  # fmt: skip
-def test_what_pip_says_becomes_one_line(tmp_path: Path, target: str, page: str, line: str) -> None:
+def test_what_pip_says_becomes_one_line(tmp_path: Path, target: str, venv: str, page: str, line: str) -> None:
     """Without a package index pip prints a page. It is kept in a file."""
-    pip = f"printf '#!/bin/sh\\nprintf \"{page}\" >&2; exit 1\\n' > .venv/bin/python; chmod +x .venv/bin/python"
-    done = make(tmp_path, fake_python(tmp_path, f"mkdir -p .venv/bin; {pip}"), target)
+    pip = f"printf '#!/bin/sh\\nprintf \"{page}\" >&2; exit 1\\n' > {venv}/bin/python; chmod +x {venv}/bin/python"
+    done = make(tmp_path, fake_python(tmp_path, f"mkdir -p {venv}/bin; {pip}"), target)
     assert only_line(done).startswith(f"Cannot install the packages: {line}")
-    assert "ERROR" in (tmp_path / ".venv" / "pip.log").read_text()
+    assert "ERROR" in (tmp_path / venv / "pip.log").read_text()
 
 
 def test_running_from_the_source_leaves_a_command(tmp_path: Path) -> None:

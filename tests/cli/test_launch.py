@@ -305,3 +305,18 @@ def test_an_upstream_that_cannot_be_reached_is_named_before_the_client_starts(
         done = subprocess.run([*command, client], env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr.splitlines()[0].startswith(f"trilogue: {words}")
     assert done.stdout.split() == ["502", "false"]
+
+
+def test_a_gateway_that_cannot_be_reached_is_named_before_the_client_starts(environ: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "trilogue", "launch", "run", "--model", "m", "--gateway"]
+    child = ["--", sys.executable, "-c", "import os; print(os.environ['OPENAI_BASE_URL'])"]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        refused = f"trilogue: the gateway at {url} cannot be reached: Connection refused\n"
+        for expected in (refused, ""):
+            done = subprocess.run(
+                [*command, url, *child], env=environ, capture_output=True, text=True, timeout=60, check=False
+            )
+            assert (done.returncode, done.stdout, done.stderr) == (0, f"{url}/v1\n", expected)
+            taken.listen()

@@ -144,6 +144,34 @@ def test_all_kinds_of_keys_together() -> None:
     assert journey.ending(START).code == "upstream_credential"
 
 
+def test_a_refused_key_and_no_credit_together() -> None:
+    """Here too: a retry does not help, whichever of the two an account lacks."""
+    broke = Failure(kind=FailureKind.BILLING, message="no credit", status=402)
+    journey = begin(pools(provider("a", "b")))
+    assert walk(journey, BAD_KEY, broke) == ["a", "b"]
+    assert journey.next(START) is None
+    ending = journey.ending(START)
+    assert ending.code == "upstream_credential"
+    assert "p refused the key of a" in ending.message
+    assert "p/b has no credit left" in ending.message
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(30.0, "upstream_connect"), (90.0, "upstream_unreachable")])
+def test_out_of_reach_while_the_next_target_is_limited(seconds: float, code: str) -> None:
+    """The client is asked to retry if the other target will be back soon."""
+    book = pools(provider("x", name="q"), provider("a"))
+    walk(begin(book, ("p", "m")), msgspec.structs.replace(RATE_LIMITED, retry_after=seconds))
+    journey = begin(book, ("q", "n"), ("p", "m"), number=2)
+    step = journey.next(START)
+    assert step is not None
+    assert step.account == "x"
+    refused = UpstreamConnect("refused")
+    refused.connecting = True
+    assert journey.failed(START, refused)
+    assert journey.next(START) is None
+    assert journey.ending(START).code == code
+
+
 def test_a_parameter_is_left_out_once() -> None:
     """The same account gets the request again, and the plan knows that this was done."""
     journey = begin(pools(provider("a", "b")))

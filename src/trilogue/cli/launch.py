@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from trilogue.cli.configured import why_unusable
 from trilogue.cli.launch_clients import CLIENTS, LaunchClient, LaunchSetup, setup_of
-from trilogue.cli.launch_run import OwnGateway, run_client, run_with_gateway
+from trilogue.cli.launch_run import OwnGateway, run_at_gateway, run_with_gateway
 from trilogue.cli.local_servers import find_local_servers
 from trilogue.cli.sockets import NotStarted
 from trilogue.cli.welcome import NO_MODEL, Start, example_model
@@ -80,7 +80,7 @@ def launch(client: str | None, arguments: tuple[str, ...], show: bool, **options
         if show:
             _show(row, values, arguments)
         else:
-            sys.exit(event_loop()(run_client(row, values, arguments)))
+            sys.exit(event_loop()(run_at_gateway(row, values, arguments)))
     else:
         _with_own_gateway(row, chosen, arguments, show=show)
 

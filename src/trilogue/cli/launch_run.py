@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 import tempfile
 import termios
@@ -18,6 +19,7 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TextIO
+from urllib.parse import urlsplit
 
 import click
 from msgspec import Struct
@@ -50,6 +52,10 @@ REACH_SECONDS = 2.0
 """how long the first connection to an upstream may take, before the client starts"""
 SHELL_SIGNAL = 128
 """what shells add to the number of the signal that ended a program"""
+_LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+"""hosts for which no proxy is asked"""
+_PROXY_VARIABLES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+_PORTS = {"http": 80, "https": 443}
 _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT)
 _SANE_SCREEN = "\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[0m"
 """shows the cursor, and ends mouse reports, bracketed paste and colours, after a client that could not do it itself"""
@@ -140,6 +146,32 @@ async def _fault(provider: UpstreamProvider) -> str:
     except UpstreamError as error:
         step = next_step(error.code)
         return f"{provider.name} cannot be reached: {error}{f' ({step})' if step else ''}"
+    return ""
+
+
+async def run_at_gateway(client: LaunchClient, values: Mapping[str, str], arguments: tuple[str, ...]) -> int:
+    """Run a client at a gateway that is running. Return its exit code."""
+    if fault := await _gateway_fault(values["url"]):
+        click.echo(f"trilogue: the gateway at {values['url']} cannot be reached: {fault}", err=True)
+    return await run_client(client, values, arguments)
+
+
+async def _gateway_fault(url: str) -> str:
+    """Return why no connection to a gateway can be opened; "" if one can, or if a proxy may be asked for it."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host not in _LOCAL_HOSTS and any(os.environ.get(name) for name in _PROXY_VARIABLES):
+        return ""
+    try:
+        async with asyncio.timeout(REACH_SECONDS):
+            _, writer = await asyncio.open_connection(host, parts.port or _PORTS[parts.scheme])
+    except socket.gaierror:
+        return "its name cannot be resolved"
+    except TimeoutError:
+        return f"no connection in {REACH_SECONDS:g} s"
+    except OSError as error:
+        return error.strerror or "no connection can be opened"
+    writer.close()
     return ""
 
 

@@ -324,7 +324,7 @@ class AttemptPlan(Struct, eq=False):
         if reasons and reasons <= _MONEY:
             text = f"the accounts of {self._providers()} have no credit or quota left"
             return _needs_operator(f"{text}: {why}", QUOTA, wait)
-        if (reasons and reasons <= _KEYS) or wait is None or wait > SOON:
+        if (reasons and reasons <= _KEYS | _MONEY) or wait is None or wait > SOON:
             return _needs_operator(why, CREDENTIAL, wait)
         return _unavailable(why, wait, "no_account")
 
@@ -334,11 +334,19 @@ class AttemptPlan(Struct, eq=False):
         if failure is None:
             return _unavailable(self._no_account(), None, "no_account")
         tried = [target.pool.health for target in self._targets if target.sent]
-        if self._unreached and all(now - health.reached_at > RECENTLY for health in tried):
+        out_of_reach = self._unreached and all(now - health.reached_at > RECENTLY for health in tried)
+        if out_of_reach and not self._limited_for_a_while(now):
             failure = replace(failure, code=UNREACHABLE if failure.code in _CONNECTING else failure.code)
         if self.decision.outcome != "budget" or failure.native is not None:
             return failure
         return replace(failure, message=f"{failure.message}; {OVER_BUDGET}")
+
+    def _limited_for_a_while(self, now: float) -> bool:
+        """Return whether a target that was not tried will be back soon, so that a retry helps."""
+        return any(
+            survey.retry_at is not None and survey.retry_at - now <= SOON and not _LIMITS.isdisjoint(survey.reasons)
+            for survey in self._surveys
+        )
 
     def _reasons_in_words(self, now: float) -> str:
         """Return why each provider could not be used."""

@@ -162,15 +162,16 @@ def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorRep
     # Every response has the request id already.
     headers = {name: value for name, value in reply.headers.items() if name not in ("x-request-id", "request-id")}
     headers["content-type"] = "application/json"
-    if failure.retry_after is not None:
-        headers["retry-after"] = str(clamped(failure.retry_after))
-    else:
-        headers.pop("retry-after", None)
     # The gateway's own failures name their status. For those of an upstream the codec chooses one by kind.
     status = failure.status if failure.protocol is None and failure.status else reply.status
     status = codec(client).endpoint.error_status(status)
     again = status in _RETRYABLE and failure.kind not in _SPENT and failure.code not in FINAL_CODES
     headers["x-should-retry"] = "true" if again else "false"
+    # Codex does not read x-should-retry, and waits without a word for as long as retry-after says, twenty times.
+    if again and failure.retry_after is not None:
+        headers["retry-after"] = str(clamped(failure.retry_after))
+    else:
+        headers.pop("retry-after", None)
     return ErrorReply(status, reply.body, headers)
 
 
