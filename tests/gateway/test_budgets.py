@@ -43,7 +43,8 @@ NAMES = (
     "broken",
     "background",
 )
-HTTP = httpx2.Client(timeout=20)
+HTTP = httpx2.Client(timeout=20, limits=httpx2.Limits(max_keepalive_connections=0))
+"""keeps no connection, because nobody closes it"""
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 
 

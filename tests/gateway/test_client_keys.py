@@ -29,7 +29,8 @@ KEYS: dict[str, dict[str, object]] = {
     "changed": {},
     "on-a-socket": {},
 }
-HTTP = httpx2.Client(timeout=20)
+HTTP = httpx2.Client(timeout=20, limits=httpx2.Limits(max_keepalive_connections=0))
+"""keeps no connection, because nobody closes it"""
 TEAM = "owners: {team: {limits: {requests_per_day: 30}}}\n"
 
 

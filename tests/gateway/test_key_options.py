@@ -51,7 +51,8 @@ policies: {{words: {{use: POLICIES:NoWeather}}}}
 webhook: {{url: env:HOOK_URL, secret: env:HOOK_SECRET}}
 admin: {{key: env:ADMIN_KEY, port: 0}}
 """
-HTTP = httpx2.Client(timeout=20)
+HTTP = httpx2.Client(timeout=20, limits=httpx2.Limits(max_keepalive_connections=0))
+"""keeps no connection, because nobody closes it"""
 
 
 @pytest.fixture(scope="module")
