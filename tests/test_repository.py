@@ -91,7 +91,7 @@ def test_tests_wait_for_facts() -> None:
 
 
 def test_clients_of_modules_keep_no_connections() -> None:
-    """Nobody closes what a module has made for all its tests: a kept connection would be a leak at the end of the run."""
+    """Nobody closes what a module makes for all its tests: a kept connection would be open at the end of the run."""
     made = re.compile(r"^[A-Z_]+ = httpx2\.(?:Async)?Client\((?!.*max_keepalive_connections=0)", re.MULTILINE)
     tests = (file for file in (ROOT / "tests").rglob("*.py") if "node_modules" not in file.parts)
     assert [str(file.relative_to(ROOT)) for file in tests if made.search(file.read_text("utf-8"))] == []
