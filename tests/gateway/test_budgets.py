@@ -235,9 +235,9 @@ def test_a_background_response_is_charged_its_usage(gateway: Started, up: Script
     address = f"{gateway.url}{PATHS['responses']}/{made.json()['id']}"
     headers = {"authorization": "Bearer text-of-background"}
 
-    def ended() -> dict[str, Any] | None:
+    def ended() -> dict[str, Any]:
         found: dict[str, Any] = HTTP.get(address, headers=headers).json()
-        return found if found["status"] == "completed" else None
+        return found if found["status"] == "completed" else {}
 
     usage = eventually(ended)["usage"]
     assert "background" not in up.last().json
