@@ -39,6 +39,7 @@ LAYERS = {
     "keys": 3.8,
     "deadlines": 4,
     "portions": 4,
+    "private_files": 4,
     "pool": 4,
     "routing": 4,
     "prices": 4,

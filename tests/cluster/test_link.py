@@ -41,7 +41,7 @@ def test_the_id_of_a_node_stays(tmp_path: Path) -> None:
     assert node_identity(tmp_path / "other.id").id != first.id
     (tmp_path / "state" / "node.id").write_text("damaged")
     assert len(node_identity(tmp_path / "state" / "node.id").id) == 16
-    assert [path.name for path in (tmp_path / "state").iterdir()] == ["node.id"]
+    assert {path.name for path in (tmp_path / "state").iterdir()} == {"node.id", "node.id.lock"}
     assert (tmp_path / "state" / "node.id").stat().st_mode & 0o777 == 0o600
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.config import AdminSettings, Config, Secret, is_loopback, state_directory, state_file
+from trilogue.private_files import MAKE_SECONDS, make_once, write_private
 from trilogue.state.aside import set_aside
 
 KEY_FILE = "admin.key"
@@ -25,7 +26,6 @@ ADDRESS_FILE = "admin.address"
 KEY_BYTES = 32
 _KEY = re.compile(r"[!-~]{16,}")
 """what can be an admin key: people may have put one of their own into the file"""
-_PRIVATE = 0o600
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -63,18 +63,9 @@ def generated_key() -> Secret:
     if key is not None:
         return key
     path = key_file()
-    if path.exists() and not set_aside(path, lambda: path.is_dir() or _is_damaged(path)):
-        path.unlink(missing_ok=True)  # others could have read it
-    draft = _written_draft(path, f"{secrets.token_urlsafe(KEY_BYTES)}\n".encode())
-    try:
-        # Workers that make a key at the same time must agree: the first one counts.
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    except OSError:  # a file system without links
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    set_aside(path, lambda: path.is_dir() or _is_damaged(path), MAKE_SECONDS)
+    # One that others could have read is replaced.
+    make_once(path, lambda: read_key() is not None, _new_key)
     key = read_key()
     if key is None:
         raise OSError(errno.EPERM, "the file cannot be made private", str(path))
@@ -98,6 +89,10 @@ def _is_damaged(path: Path) -> bool:
     return _KEY.fullmatch(path.read_bytes()[:4096].decode("ascii", "replace").strip()) is None
 
 
+def _new_key() -> bytes:
+    return f"{secrets.token_urlsafe(KEY_BYTES)}\n".encode()
+
+
 def address_file(config_file: Path | None) -> Path:
     """Return where a gateway with this configuration file writes its address."""
     return state_file(os.environ, ADDRESS_FILE, config_file)
@@ -106,7 +101,7 @@ def address_file(config_file: Path | None) -> Path:
 def write_address(config_file: Path | None, url: str) -> None:
     """Write the address of this gateway, in place of an earlier one. Raises OSError."""
     path = address_file(config_file)
-    _written_draft(path, msgspec.json.encode(AdminAddress(url, os.getpid()))).replace(path)
+    write_private(path, msgspec.json.encode(AdminAddress(url, os.getpid())))
 
 
 def read_address(config_file: Path | None) -> str | None:
@@ -129,13 +124,3 @@ def remove_address(config_file: Path | None) -> None:
             path.unlink()
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         pass  # it is gone already, or was never written
-
-
-def _written_draft(path: Path, data: bytes) -> Path:
-    """Write a new file next to another one and return its path. Only its owner can read it."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    return draft

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import socket
 from pathlib import Path
 
 from msgspec import Struct
+
+from trilogue.private_files import make_once
 
 _ID = re.compile(r"[0-9a-f]{16}")
 SHOWN_CHARACTERS = 4
@@ -23,29 +24,10 @@ class NodeIdentity(Struct, frozen=True):
 
 def node_identity(file: Path) -> NodeIdentity:
     """Return who this node is. Its id is made once for all processes that use the file. Raises OSError."""
-    found = _read(file)
-    if found is None:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Linking fails if the file exists, so that of several processes that start together one decides.
-        draft = file.with_name(f"{file.name}.{os.getpid()}")
-        write_private(draft, secrets.token_hex(8).encode())
-        try:
-            if file.exists():
-                draft.replace(file)  # damaged
-            else:
-                os.link(draft, file)
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink(missing_ok=True)
-        found = _read(file) or secrets.token_hex(8)
+    # Processes with different ids would count as two nodes that have used the same, and spend budgets twice.
+    make_once(file, lambda: _read(file) is not None, lambda: secrets.token_hex(8).encode())
+    found = _read(file) or secrets.token_hex(8)
     return NodeIdentity(found, f"{socket.gethostname()}-{found[:SHOWN_CHARACTERS]}")
-
-
-def write_private(file: Path, data: bytes) -> None:
-    """Write a file that only its owner can read. Raises OSError."""
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-        out.write(data)
 
 
 def _read(file: Path) -> str | None:

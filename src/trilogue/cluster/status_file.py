@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trilogue.cluster.identity import NodeIdentity, write_private
+from trilogue.cluster.identity import NodeIdentity
 from trilogue.cluster.link import LinkPart
 from trilogue.cluster.nodes import NodesPart
 from trilogue.cluster.status import LinkHealth, LinkStatus
+from trilogue.private_files import write_private
 
 if TYPE_CHECKING:
     import redis
@@ -43,10 +44,8 @@ class StatusPart(LinkPart):
         if now < self._write_at and shown == self._shown:
             return
         self._write_at, self._shown = now + WRITE_SECONDS, shown
-        draft = self._file.with_suffix(".new")
         with suppress(OSError):
-            write_private(draft, msgspec.json.encode(self._status()))
-            draft.replace(self._file)
+            write_private(self._file, msgspec.json.encode(self._status()))
 
     def _status(self) -> LinkStatus:
         health = self._health

@@ -7,7 +7,6 @@ shows the names and nothing else.
 
 from __future__ import annotations
 
-import os
 import secrets
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -17,9 +16,11 @@ import msgspec
 from trilogue.cipher import KEY_BYTES, NONCE_BYTES, Cipher
 from trilogue.config.problems import NAME, NAME_RULE
 from trilogue.errors import TrilogueError
+from trilogue.private_files import locked, make_once, write_private
 
 FILE = "accounts.vault"
 KEY_FILE = "vault.key"
+LOCK_SECONDS = 5.0
 
 
 class VaultError(TrilogueError):
@@ -54,22 +55,29 @@ class Vault:
     def put(self, name: str, key: str) -> None:
         """Store the key of an account, or replace it. Raise VaultError."""
         check_name(name)
-        held = self._read()
         nonce = secrets.token_bytes(NONCE_BYTES)
         try:
-            self._make_key()
-            held[name] = b64encode(nonce + self._cipher().encrypt(nonce, key.encode(), name.encode())).decode()
-            self._write(held)
+            make_once(self._key_file, self._key_file.exists, lambda: secrets.token_bytes(KEY_BYTES))
+            # Commands that run at the same time must not undo each other's changes.
+            with locked(self._file, LOCK_SECONDS):
+                held = self._read()
+                held[name] = b64encode(nonce + self._cipher().encrypt(nonce, key.encode(), name.encode())).decode()
+                write_private(self._file, msgspec.json.encode(held))
         except OSError as error:
             raise VaultError(f"cannot write to {self._folder}: {error.strerror}") from None
 
     def remove(self, name: str) -> bool:
         """Remove a key. Return False if there was none. Raise VaultError."""
-        held = self._read()
-        if held.pop(name, None) is None:
+        if name not in self._read():
             return False
-        self._write(held)
-        return True
+        try:
+            with locked(self._file, LOCK_SECONDS):
+                held = self._read()
+                found = held.pop(name, None) is not None
+                write_private(self._file, msgspec.json.encode(held))
+        except OSError as error:
+            raise VaultError(f"cannot write to {self._folder}: {error.strerror}") from None
+        return found
 
     def _read(self) -> dict[str, str]:
         try:
@@ -80,16 +88,6 @@ class Vault:
             raise VaultError(f"cannot read {self._file}: {error.strerror}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise VaultError(f"{self._file} is damaged") from None
-
-    def _write(self, held: dict[str, str]) -> None:
-        draft = self._folder / f".{FILE}.{secrets.token_hex(4)}"
-        _write_private(draft, msgspec.json.encode(held))
-        draft.replace(self._file)
-
-    def _make_key(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not self._key_file.exists():
-            _write_private(self._key_file, secrets.token_bytes(KEY_BYTES))
 
     def _cipher(self) -> Cipher:
         try:
@@ -104,10 +102,3 @@ def check_name(name: str) -> None:
     """Raise VaultError unless a stored key can have this name."""
     if not NAME.fullmatch(name):
         raise VaultError(f"a name {NAME_RULE}")
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    """Write a new file that only its owner can read, also while it is being written."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)

@@ -6,19 +6,16 @@ several processes that find the same damage one renames; the others find the new
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 import structlog
 
-from trilogue.posix import fcntl
+from trilogue.private_files import locked
 
 log = structlog.get_logger("trilogue.state")
 
@@ -53,10 +50,11 @@ def set_aside(path: Path, is_damaged: Callable[[], bool], seconds: float = LOCK_
 
     Raises OSError, also if another process holds the lock for longer: it may be stopped, and requests may wait here.
     """
-    if not is_damaged():
+    if not _holds(is_damaged):
         return False
+    # Of two processes that find damage, the second would otherwise rename the new file of the first.
     with locked(path, seconds):
-        if not is_damaged():
+        if not _holds(is_damaged):
             return False
         kept = _free_name(path)
         path.rename(kept)
@@ -68,6 +66,13 @@ def set_aside(path: Path, is_damaged: Callable[[], bool], seconds: float = LOCK_
                 companion.unlink(missing_ok=True)
     log.error("a damaged file was set aside", file=str(path), kept_as=kept.name)
     return True
+
+
+def _holds(is_damaged: Callable[[], bool]) -> bool:
+    try:
+        return is_damaged()
+    except FileNotFoundError:  # another process has set it aside just now
+        return False
 
 
 def last_set_aside(path: Path) -> float:
@@ -105,29 +110,3 @@ def primary_code(error: Exception) -> int | None:
     """Return SQLite's primary code of an error, or None if SQLite has not raised it."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
-
-
-@contextmanager
-def locked(path: Path, seconds: float) -> Iterator[None]:
-    """Let one process at a time create or rename a file: of two that find damage, one would rename the other's new one.
-
-    Raises BlockingIOError if another process holds the lock for longer.
-    """
-    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        _lock(descriptor, time.monotonic() + seconds)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, until: float) -> None:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise BlockingIOError(errno.EAGAIN, "another process holds its lock") from None
-            time.sleep(0.005)
-        else:
-            return

@@ -18,7 +18,8 @@ from typing import Any
 
 import msgspec
 
-from trilogue.state.aside import FAILURES, blames_content, locked, primary_code, set_aside
+from trilogue.private_files import locked
+from trilogue.state.aside import FAILURES, blames_content, primary_code, set_aside
 from trilogue.state.store import (
     Retention,
     Session,

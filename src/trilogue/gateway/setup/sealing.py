@@ -16,6 +16,7 @@ from pathlib import Path
 from trilogue.cipher import KEY_BYTES
 from trilogue.config import Config, Secret, state_directory
 from trilogue.errors import TrilogueError
+from trilogue.private_files import MAKE_SECONDS, make_once, write_private
 from trilogue.state.aside import set_aside
 from trilogue.state.database import Database, PostgresqlDatabase, database_of
 from trilogue.state.responses import StoreAway, StoreError
@@ -46,10 +47,8 @@ def stored_sealer(config: Config) -> tuple[Sealer, str]:
         # The machine may have stored something before it shared a database.
         return Sealer([_shared_key(database), *_key_in(path)]), ""
     try:
-        if path.exists():
-            set_aside(path, lambda: path.is_dir() or len(path.read_bytes()) != KEY_BYTES)
-        if not path.exists():
-            _write_private(path, secrets.token_bytes(KEY_BYTES))
+        set_aside(path, lambda: path.is_dir() or len(path.read_bytes()) != KEY_BYTES, MAKE_SECONDS)
+        make_once(path, path.exists, lambda: secrets.token_bytes(KEY_BYTES))
         return Sealer([path.read_bytes()]), ""
     except (OSError, ValueError) as error:
         return Sealer.ephemeral(), f"cannot store the seal key in {path}: {_reason(error)}"
@@ -106,7 +105,7 @@ def _keep_copy(path: Path, secret: str) -> None:
     if _text_in(path) == secret:
         return
     try:
-        _write_private(path, secret.encode())
+        write_private(path, secret.encode())
     except OSError:
         return
 
@@ -130,13 +129,3 @@ def _text_in(path: Path) -> str:
 
 def _reason(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or "it is not a key"
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read. It is complete as soon as it is there."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    draft.replace(path)
