@@ -116,12 +116,17 @@ def test_the_list(gateway: Pooled) -> None:
     gateway.renew(a="error-500", b="error-500")
     failed = gateway.ask(C, "chat/text")
     gateway.renew()
+
+    def both_have_served() -> bool:
+        gateway.ask(C, "messages/text")
+        return len({row["worker"] for row in rows(gateway, limit=1000)}) == 2
+
+    until(both_have_served)
     answers = [gateway.ask(C, "messages/text", stream=True) for _ in range(8)]
     last = known(gateway, answers[-1])
     listed = rows(gateway)
     assert [row["began_at"] for row in listed] == sorted([row["began_at"] for row in listed], reverse=True)
     assert {answer.headers["x-request-id"] for answer in answers} <= {row["id"] for row in listed}
-    assert len({row["worker"] for row in rows(gateway, limit=1000)}) == 2
     assert all(not isinstance(value, dict) for row in listed for value in row.values())
     assert [row["id"] for row in rows(gateway, limit=1)] == [last["id"]]
     assert failed.headers["x-request-id"] in {row["id"] for row in rows(gateway, errors="true", status="5xx")}
