@@ -152,7 +152,9 @@ def test_connections_of_the_old_configuration_are_closed(tmp_path: Path, up: Scr
     with started(tmp_path, PATIENT, up.url) as gateway:
 
         async def main() -> None:
-            stream = asyncio.create_task(exchange(gateway.url, request(Protocol.CHAT, "chat/slow-99-900", stream=True)))
+            before, asked = len(up.requests), request(Protocol.CHAT, "chat/slow-99-900", stream=True)
+            stream = asyncio.create_task(exchange(gateway.url, asked, 60))
+            await reached(up, before + 1)  # with the first configuration, whose connections stay open
             for count in range(1, 11):
                 await exchange(gateway.url, request(Protocol.CHAT, "messages/text", stream=False))
                 gateway.signal(signal.SIGHUP)
