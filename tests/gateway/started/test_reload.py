@@ -159,8 +159,9 @@ def test_connections_of_the_old_configuration_are_closed(tmp_path: Path, up: Scr
                 await exchange(gateway.url, request(Protocol.CHAT, "messages/text", stream=False))
                 gateway.signal(signal.SIGHUP)
                 await eventually_async(partial(reloaded, gateway, count))
-            idle = [asked for asked in up.requests if asked.complete][-9:-1]
-            await eventually_async(lambda: all(asked.closed is not None for asked in idle))
+            of_old_ones = up.requests[before + 2 :]
+            assert len(of_old_ones) == 9
+            await eventually_async(lambda: all(asked.closed is not None for asked in of_old_ones))
             assert not stream.done()
             stream.cancel()
 
