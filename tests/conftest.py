@@ -1,8 +1,10 @@
 import gc
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from tests.timing import with_tries
 
 os.environ["TRILOGUE_DOTENV"] = "0"
 os.environ["TRILOGUE_LOCAL_SERVERS"] = "none"
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="trilogue-tests-")
 """Files and model servers of a developer must not change what tests see. Tests of these set the variables again."""
 
 
@@ -31,6 +34,11 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Remove the state that gateways without a place of their own have left."""
+    shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(autouse=True, scope="module")

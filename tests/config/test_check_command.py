@@ -32,7 +32,7 @@ default_provider: chat
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("XDG_CONFIG_HOME", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CLIENT", "env-canary")
     monkeypatch.setenv("UP", "env-canary-2")

@@ -120,9 +120,13 @@ def test_out_of_file_descriptors(tmp_path: Path, up: ScriptedUpstream) -> None:
 
     async def main() -> None:
         held = [await asyncio.open_connection(*address(url)) for _ in range(90)]
+        assert await asyncio.wait_for(held[-1][0].read(), 5) == b""
         before = _cpu(process.pid)
         await pause_for(0.5)
         assert _cpu(process.pid) - before < 0.25
+        # What the gateway has given back in the meantime, such as its files, is taken as well.
+        held += [await asyncio.open_connection(*address(url)) for _ in range(20)]
+        assert await asyncio.wait_for(held[-1][0].read(), 5) == b""
         reader, asking = held[0]
         asking.write(post("/v1/chat/completions", payload(Protocol.CHAT, "chat/text", stream=False), key=None))
         assert b'"out_of_file_descriptors"' in await asyncio.wait_for(reader.readuntil(b"}}"), 5)
