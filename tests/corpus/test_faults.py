@@ -8,6 +8,11 @@ from tests.each import each
 from trilogue import Protocol
 
 TARGETS = [pytest.param(protocol, id=protocol.short) for protocol in Protocol]
+SAMPLE = 4
+"""of so many streams `make test` cuts one; `test_every_cut` cuts others at every place"""
+CUT = [
+    pytest.param(name, marks=[pytest.mark.smoke] * (number % SAMPLE == 1)) for number, name in enumerate(load.streams())
+]
 READS = [recording.id for recording in load.everything() if recording.reads and recording.stream]
 
 
@@ -18,7 +23,8 @@ def test_recorded_error(name: str, target: Protocol) -> None:
     assert judge_error(load.load(name), target).problems == []
 
 
-@pytest.mark.parametrize("name", load.streams())
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CUT)
 def test_cut_stream(name: str) -> None:
     """A stream that ends early is the complete answer or an error, never a quiet success."""
     recording = load.load(name)

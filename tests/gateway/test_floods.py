@@ -29,6 +29,8 @@ providers:
   chat: {protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
   messages: {protocol: anthropic_messages, base_url: UPSTREAM, accounts: [{key: env:UP_KEY}]}
 """
+pytestmark = pytest.mark.slow
+
 LIMIT = 0.05
 """seconds within which another client has its response; it was up to seconds. A busy machine may miss it at times"""
 MOST_SECONDS = 1.0
@@ -190,7 +192,7 @@ def body_of(path: str, model: str, *, stream: bool) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "model"),
     [
-        ("/v1/chat/completions", "chat/events"),
+        pytest.param("/v1/chat/completions", "chat/events", marks=pytest.mark.smoke),
         ("/v1/messages", "chat/events"),
         ("/v1/messages", "chat/bytes"),
         ("/v1/messages", "chat/comments"),
@@ -213,6 +215,7 @@ def test_a_whole_body(serving: Gateway, path: str) -> None:
     check_others(serving, asking(path, body_of(path, "chat/events", stream=False)))
 
 
+@pytest.mark.smoke
 @with_tries
 def test_an_upload(serving: Gateway) -> None:
     """A client sends its request in tiny chunks, as many as fit into the limit."""

@@ -15,6 +15,12 @@ from tests.vendors.judge import COMBINATIONS, refusals
 from trilogue import ClientError, Target, translate_request
 from trilogue.protocols.messages.encode_request import extra_headers
 
+SAMPLE = 3
+"""of so many models `make test` asks one"""
+MODELS = [
+    pytest.param(*one, marks=[pytest.mark.smoke] * (not number % SAMPLE)) for number, one in enumerate(COMBINATIONS)
+]
+
 GENERATED = 60
 """requests with several settings, per client protocol and model; single settings are tried on every model"""
 
@@ -46,7 +52,8 @@ def judged(vendor: str, target: Target, client: str, name: str, body: dict[str, 
     return [f"{client} {name}: {reason}" for reason in found]
 
 
-@pytest.mark.parametrize(("vendor", "protocol", "model"), COMBINATIONS)
+@pytest.mark.slow
+@pytest.mark.parametrize(("vendor", "protocol", "model"), MODELS)
 def test_no_setting_of_a_client_is_sent_and_refused(vendor: str, protocol: str, model: str) -> None:
     """Every setting of the two other protocols, alone and with others, is accepted or refused with a reason."""
     target = Target.of(protocol, model, vendor=vendor)

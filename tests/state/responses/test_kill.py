@@ -49,7 +49,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.new_database()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.smoke), 1, 2])
 def test_what_was_acknowledged_is_there(url: str, seed: int) -> None:
     """Each response comes with its item in the conversation, and each chain is whole."""
     command = [sys.executable, "-c", textwrap.dedent(WRITER), url]
