@@ -54,6 +54,8 @@ APART = Cores(frozenset({-1}), split_cores().tools)
 SHARED = Cores(split_cores().tools, split_cores().tools)
 
 
+# Shares of CPU time say nothing on a machine that is busy with other things.
+@pytest.mark.slow
 @pytest.mark.skipif(not HAS_COMPILER, reason="the tools are C")
 @pytest.mark.parametrize("cores", [APART, SHARED], ids=["spin", "sleep"])
 def test_tools_report_their_work(tmp_path: Path, cores: Cores) -> None:
