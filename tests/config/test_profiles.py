@@ -1,12 +1,15 @@
 """Named dialects match the profiles of the protocols."""
 
-from typing import get_args
+from typing import Literal, get_args
 
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from trilogue.config.profiles import PROFILES, ProfileName, ProfileSettings
+from trilogue.config.providers import ProviderSettings
 from trilogue.model import Protocol
 from trilogue.profiles import Profile, profile_for
+
+USES_OF_CACHE: tuple[Literal["auto", "client", "off"], ...] = ("auto", "client", "off")
 
 
 def test_names_are_the_same_in_type_and_table() -> None:
@@ -39,3 +42,15 @@ def test_cache_marks_go_by_the_name_of_the_model() -> None:
     for model, marks in (("gpt-5.6", True), ("gpt-6.1-mini", True), ("gpt-5.4", False), ("my-deployment", False)):
         for protocol in (Protocol.CHAT, Protocol.RESPONSES):
             assert ProfileSettings(name="openai").for_model(protocol, model).cache_marks is marks
+
+
+def test_the_setting_for_caching() -> None:
+    """It changes what is added and what is sent, and nothing else."""
+    for protocol, model in ((Protocol.MESSAGES, "claude-opus-5"), (Protocol.CHAT, "gpt-5.6"), (Protocol.CHAT, "x")):
+        known = profile_for(protocol, model)
+        auto, client, off = (
+            ProviderSettings(protocol=protocol, cache=cache).profile_for(model) for cache in USES_OF_CACHE
+        )
+        assert auto == known
+        assert client == replace(known, adds_caching=False)
+        assert off == replace(known, adds_caching=False, cache_marks=False)

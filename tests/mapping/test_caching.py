@@ -20,6 +20,8 @@ from tests.mapping.cases import (
     one_of,
     rows,
 )
+from trilogue import Target
+from trilogue.translate.requests import RequestOptions, translate_request_with
 
 
 def marked(protocol: str, ttl: str | None) -> Body:
@@ -347,6 +349,25 @@ def test_a_hashed_end_user_is_always_the_same(target: str) -> None:
     )
     assert first == again
     assert first != other
+
+
+@pytest.mark.parametrize(("source", "target"), [("messages", "chat"), ("chat", "responses"), ("messages", "responses")])
+def test_a_session_becomes_a_key(source: str, target: str) -> None:
+    """The gateway names the session. Models that take no key, and clients that have one, show nothing of it."""
+
+    def key(model: str, session: str, **fields: Any) -> Any:
+        asked = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}], **fields}
+        options = RequestOptions(session=session)
+        return translate_request_with(asked, source, Target.of(target, model), options).body.get("prompt_cache_key")
+
+    first = key("gpt-5.4", "a")
+    assert 16 <= len(first) <= 64
+    assert key("gpt-5.4", "a") == first
+    assert len({first, key("gpt-5.4", "b"), key("gpt-5.6", "a")}) == 3
+    assert key("gpt-5.4", "") is None
+    assert key(COMPAT, "a") is None
+    if source == "chat":
+        assert key("gpt-5.4", "a", prompt_cache_key="own") == "own"
 
 
 def test_no_more_marks_than_messages_takes() -> None:

@@ -39,7 +39,17 @@ LEADING = (
         model=COMPAT,
     ),
     Ask("plain text", "M>C", {"system": "A"}, {"messages[0]": like(role="developer", content=texts("A"))}),
-    Ask("plain text", "M>R", {"system": "A"}, {"instructions": "A"}),
+    Ask("plain text", "M>R", {"system": "A"}, {"instructions": "A"}, model="gpt-5.1"),
+    Ask(
+        "plain text for a model that takes cache marks",
+        "M>R",
+        {"system": "A"},
+        {
+            "instructions": ABSENT,
+            "input[0].role": "developer",
+            "input[0].content": [{"type": "input_text", "text": "A", "prompt_cache_breakpoint": {"mode": "explicit"}}],
+        },
+    ),
     Ask(
         "a cache mark needs items",
         "M>R",

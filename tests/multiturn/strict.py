@@ -27,6 +27,8 @@ ACCOUNTS = ("a", "b")
 _CHAT = re.compile(r"/(deepseek|moonshot|plain)/v1/chat/completions")
 _RESPONSES = re.compile(r"(/bare)?/v1/(responses|conversations)(/.*)?")
 
+_CACHE_MARK = re.compile(rb',"cache_control":\{[^}]*\}')
+
 
 @dataclass(frozen=True)
 class Replay:
@@ -80,7 +82,8 @@ class StrictUpstream(ScriptedUpstream):
         start = max(body.find(b'"messages"'), body.find(b'"input"'), 0)
         for value in values:
             at = body.find(json.dumps(value).encode(), start)
-            before = body[start:at]
+            # Cache marks move from turn to turn, which no API counts as a change.
+            before = _CACHE_MARK.sub(b"", body[start:at])
             if at >= 0 and self._before.setdefault(f"{account}/{value}", before) != before:
                 self.unstable.append(value)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trilogue.model import Protocol
-from trilogue.pool import response_key, sticky_key
+from trilogue.pool import cache_session, response_key, sticky_key
 from trilogue.pool.choice.conversation import Stickiness
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
@@ -258,3 +258,46 @@ def test_the_least_recently_used_conversation_is_forgotten() -> None:
     assert known.find("b") is None
     assert known.find("a") == "account"
     assert len(known) == 3
+
+
+def session_of(body: dict[str, Any], **headers: str) -> str:
+    return cache_session(json.dumps(body).encode(), {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+def test_a_cache_session_is_the_same_in_all_turns(protocol: Protocol) -> None:
+    """Also in a chain of stored responses, whose sticky key changes with every turn."""
+    first, later = OPENINGS[protocol]
+    assert session_of(first)
+    assert session_of(first) == session_of({**later, "previous_response_id": "resp_1"})
+
+
+@pytest.mark.parametrize(
+    "user", ["user_0f_account_1_session_s-1", '{"device_id":"d","session_id":"s-1"}', '{"session_id": "s-1", "a": 1}']
+)
+def test_the_session_of_claude_code_is_found_in_its_user(user: str) -> None:
+    found = session_of({"metadata": {"user_id": user}, "messages": [FIRST]})
+    assert found == session_of({"messages": [MORE]}, x_claude_code_session_id="s-1")
+
+
+def test_agents_of_a_session_have_caches_of_their_own() -> None:
+    names = [
+        session_of({}, session_id="s"),
+        session_of({}, session_id="s", x_claude_code_agent_id="a"),
+        session_of({}, session_id="t"),
+    ]
+    assert len(set(names)) == 3
+
+
+def test_a_plain_user_is_no_session() -> None:
+    """The beginning of the conversation says more."""
+    body = {"metadata": {"user_id": "u1"}, "user": "u1"}
+    assert session_of({**body, "messages": [FIRST]}) != session_of({**body, "messages": [MORE]})
+
+
+def test_no_session_for_a_client_with_a_key() -> None:
+    assert session_of({"prompt_cache_key": "k", "messages": [FIRST]}) == ""
+    assert session_of({"prompt_cache_key": "k", "messages": [FIRST]}, session_id="s") == ""
+    assert session_of({"prompt_cache_key": None, "messages": [FIRST]}, session_id="s") == session_of({}, session_id="s")
+    assert session_of({"messages": []}) == ""
+    assert cache_session(b"{", {}) == ""

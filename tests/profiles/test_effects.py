@@ -174,6 +174,7 @@ OWN_TOGETHER: dict[str, tuple[Body, Asked]] = {
 """fields that only change something together with others"""
 
 NOT_OWN = {
+    "adds_caching": "clients of the protocol know what it needs",
     "max_output": "Messages clients always set a limit",
     "call_signatures": "the history of a request that stays in its protocol is left alone (docs/models.md)",
     "raw_reasoning": "the same",
@@ -198,6 +199,7 @@ TRANSLATED: dict[str, tuple[Protocol, Any, list[Asked]]] = {
     "web_search": (C, False, [responses(tools=[{"type": "web_search"}])]),
     "call_signatures": (C, True, [messages(messages=CLAUDE_CALLED)]),
     "cache_marks": (M, False, [chat(messages=[{"role": "user", "content": [BROKEN]}])]),
+    "adds_caching": (M, False, [chat(tools=[TOOL])]),
     "prewarm": (R, False, [messages(max_tokens=0)]),
     "developer_role": (C, False, [responses(input=[{"role": "developer", "content": "d"}, USER])]),
     "max_tokens_field": (C, "max_tokens", [messages()]),

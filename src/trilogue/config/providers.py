@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from trilogue.config.profiles import ProfileSettings
 from trilogue.config.secret import Secret
@@ -33,6 +34,12 @@ VendorName = Literal[
     "none",
 ]
 Auth = Literal["auto", "bearer", "x-api-key", "api-key"]
+
+_CACHE: dict[str, dict[str, Any]] = {
+    "client": {"adds_caching": False},
+    "off": {"adds_caching": False, "cache_marks": False},
+}
+"""the fields of profiles that the setting `cache` changes"""
 
 DEMO_URL = "demo:"
 """the base URL of the built-in model"""
@@ -102,6 +109,9 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """header that carries the key; auto: x-api-key for Messages, api-key for Azure, otherwise a bearer token"""
     profile: ProfileSettings = ProfileSettings()
     """its dialect: a name, or individual fields"""
+    cache: Literal["auto", "client", "off"] = "auto"
+    """prompt caching of translated requests: `auto` adds cache marks and a cache key where the client has set none,
+    `client` sends only what the client has set, `off` sends no marks at all"""
     compaction: Literal["none", "model"] = "none"
     """what to do when a client asks an upstream that has no compaction to compact a conversation: `none` to refuse, or
     `model` to have the model write a summary, in one request"""
@@ -167,7 +177,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def profile_for(self, model: str, protocol: Protocol | None = None) -> Profile:
         """Return what one of its models accepts, in its first protocol unless another is given."""
-        return self.profile.for_model(protocol or self.protocol, model, self.vendor or "")
+        profile = self.profile.for_model(protocol or self.protocol, model, self.vendor or "")
+        return replace(profile, **_CACHE[self.cache]) if self.cache != "auto" else profile
 
     def facts_for(self, model: str) -> ModelFacts:
         """Return what is known of one of its models."""

@@ -141,6 +141,9 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
 
     cache_marks: bool = True
     """accepts explicit cache marks and prompt_cache_options"""
+    adds_caching: bool = True
+    """translated requests get cache marks or prompt_cache_key, where the server accepts them and the client has set
+    none; see the provider's setting `cache`"""
     cache_retention: bool = True
     """accepts prompt_cache_retention"""
     prewarm: bool = True

@@ -42,6 +42,8 @@ class EncodingContext(Struct, frozen=True):
     ledger: Ledger
     native: bool
     """whether source and target are the same protocol; encoders then write fields as the client wrote them"""
+    breakpoints: list[tuple[Json, str]] = field(default_factory=list)
+    """OpenAI's cache marks that were written for those of another protocol, and the paths of those"""
 
 
 class Target(Struct, frozen=True, kw_only=True):

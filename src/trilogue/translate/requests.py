@@ -18,6 +18,7 @@ from trilogue.model import Json, Ledger, Loss, Protocol, Request, Strictness, pr
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.fit import emulated_stops, fit_request
+from trilogue.protocols.fit.caching import takes_session, with_session
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import without_billing
 from trilogue.translate.content.history import PROMPTS, History, is_plain, trailing_prompts_as_user
@@ -47,12 +48,15 @@ class RequestOptions(Struct, frozen=True, kw_only=True):
 
     `recall`: what earlier translations have `kept`, which is put back where the client has left it out. If it is given,
     the translation of the response says what must be kept of it. A request that stays in its protocol needs none.
+    `session`: names the conversation. OpenAI's own protocols get a hash of it as `prompt_cache_key`, unless the client
+    has set one.
     """
 
     strict: Strictness = False
     repair: bool = False
     sealer: Sealer | None = None
     recall: Recall | None = None
+    session: str = ""
 
 
 def translate_request(
@@ -98,7 +102,7 @@ def translate_request_with(
         if where.protocol is source:
             wire, translated = _same_protocol(wire, request, where, ledger, sealer, repair)
         else:
-            request, builtins = _prepared(request, where, ledger, repair)
+            request, builtins = _prepared(request, where, ledger, options)
             if options.recall:
                 request = put_back(request, options.recall)
             request, names, calls = _adapt(request, where, used_sealer, ledger)
@@ -163,10 +167,12 @@ def _same_protocol(
     return cleaned, {**cleaned, "model": target.model}
 
 
-def _prepared(request: Request, target: Target, ledger: Ledger, repair: bool) -> tuple[Request, Builtins]:
-    """Return the request with tools that every protocol has and, with `repair`, a complete history."""
+def _prepared(request: Request, target: Target, ledger: Ledger, options: RequestOptions) -> tuple[Request, Builtins]:
+    """Return the request with tools that every protocol has, a cache key, and with `repair` a complete history."""
     request, builtins = offer_builtins(offer_found(request, ledger), ledger)
-    if repair:
+    if options.session and takes_session(target):
+        request = with_session(request, options.session, target)
+    if options.repair:
         request = repair_history(request, ledger)
     # Only Claude Code sends it, and only over Messages.
     if not target.profile.billing_block and CODECS[request.protocol].billing_block:

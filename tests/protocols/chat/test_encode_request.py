@@ -86,7 +86,7 @@ CALL = ToolCall(id="c1", name="f", arguments='{"a":1}', path="call")
 def test_leading_prompt_by_profile() -> None:
     """OpenAI's models know developer, others only system."""
     prompt = turn(Role.SYSTEM, Text(text="a"), leading=True)
-    assert messages(prompt, user())[0][0] == {"role": "developer", "content": "a"}
+    assert messages(prompt, user(), model=FREE)[0][0] == {"role": "developer", "content": "a"}
     assert messages(prompt, user(), model=COMPATIBLE)[0][0] == {"role": "system", "content": "a"}
 
 
@@ -94,7 +94,7 @@ def test_prompt_of_several_blocks() -> None:
     """Parts where the server takes them, else one text with a blank line between."""
     prompt = turn(Role.SYSTEM, Text(text="a"), Text(text="b"), leading=True)
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    assert messages(prompt, user())[0][0]["content"] == parts
+    assert messages(prompt, user(), model=FREE)[0][0]["content"] == parts
     assert messages(prompt, user(), model=COMPATIBLE)[0][0]["content"] == "a\n\nb"
 
 

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from trilogue.model import (
     Block,
     Event,
@@ -28,7 +30,9 @@ MIDDLE = "claude-opus-4-6"
 
 
 def target(model: str = MODERN) -> Target:
-    return Target.of(Protocol.MESSAGES, model)
+    """Where requests go: without cache marks of our own, which `test_caching.py` looks at."""
+    found = Target.of(Protocol.MESSAGES, model)
+    return replace(found, profile=replace(found.profile, adds_caching=False))
 
 
 def user(text: str = "hi", path: str = "messages[0]") -> Turn:

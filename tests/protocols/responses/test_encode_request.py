@@ -75,9 +75,9 @@ HELLO = user(Text(text="hi", path="messages[0].content[0]"))
 
 
 def test_prompt_without_marks_is_instructions() -> None:
-    """Blocks of a prompt are paragraphs, and that they were blocks is declared."""
+    """Blocks of a prompt are paragraphs, and that they were blocks is declared. The model takes no marks."""
     prompt = Turn(role=Role.SYSTEM, blocks=(Text(text="a"), Text(text="b")), leading=True)
-    body, losses = ask(prompt, HELLO)
+    body, losses = ask(prompt, HELLO, target=PLAIN)
     assert body["instructions"] == "a\n\nb"
     assert len(body["input"]) == 1
     assert losses == ["text.blocks_joined"]
@@ -99,7 +99,7 @@ def test_chat_prompts_stay_messages() -> None:
         Turn(role=role, blocks=(Text(text=role.value),), plain=True)
         for role in (Role.SYSTEM, Role.DEVELOPER, Role.USER)
     ]
-    body, losses = ask(*turns, source=Protocol.CHAT)
+    body, losses = ask(*turns, source=Protocol.CHAT, target=PLAIN)
     assert [(item["role"], item["content"]) for item in body["input"]] == [
         ("system", "system"),
         ("developer", "developer"),

@@ -24,9 +24,11 @@ from trilogue.gateway.stored.fields import input_items, may_refer, names_items, 
 from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
+from trilogue.pool import cache_session
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.fit.caching import takes_session
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
@@ -170,13 +172,14 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
     profile = place.provider.profile(place.model, protocol)
     target = _target(place, protocol, replace(profile, **fields) if fields else profile)
+    body = call.body if call.turn is None else call.turn.expanded
     options = RequestOptions(
         strict=call.strict,
         repair=services.config.repair_history,
         sealer=call.sealer,
         recall=None if call.memory is None else _recalled(call.memory, place, services),
+        session=_session(call, body) if takes_session(target) else "",
     )
-    body = call.body if call.turn is None else call.turn.expanded
     if CODECS[call.client].endpoint.compaction and body.find(ITEM_MARK) >= 0:
         body = opened(body, call.sealer)
     up = translate_request_with(body, call.client, target, options)
@@ -202,6 +205,12 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     return Outbound(
         sent, exchange, losses, protocol, pauses=pauses, source=body, declared=up.losses, repair=options.repair
     )
+
+
+def _session(call: Call, body: bytes) -> str:
+    """Return what names the conversation for OpenAI's prompt caches, apart from those of other client keys."""
+    session = cache_session(body, call.headers)
+    return f"{call.key_name}\0{session}" if session else ""
 
 
 def _recalled(memory: ReasoningMemory, place: Place, services: Services) -> Recall:

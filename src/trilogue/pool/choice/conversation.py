@@ -9,6 +9,7 @@ a common form. Keys are hashes: nothing of the request can be read from them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
@@ -32,6 +33,12 @@ SESSION_HEADERS = (
 )
 """Headers in which Claude Code, Codex and other agents name their session."""
 
+AGENT_HEADER = "x-claude-code-agent-id"
+"""The header in which Claude Code names a sub-agent, whose requests begin differently from those of its session."""
+
+_OWN_KEY = b'"prompt_cache_key"'
+_CLAUDE_SESSION = re.compile(r"""(?:_session_|"session_id"\s*:\s*")([\w-]+)""")
+"""The session in Claude Code's user id, which is JSON or has the form `user_…_account_…_session_…`."""
 _KEY_BYTES = 16
 _VOLATILE = frozenset({"cache_control", "id", "status"})
 """Fields that clients move or generate anew from turn to turn."""
@@ -79,6 +86,33 @@ def sticky_key(body: bytes | dict[str, Json], protocol: Protocol, headers: Mappi
         return ""
 
 
+def cache_session(body: bytes, headers: Mapping[str, str]) -> str:
+    """Return what the requests of one session and agent have in common; empty if the client names a cache key itself.
+
+    Unlike a sticky key, it is the same for all requests of a chain of stored responses. `headers`: names in lower case.
+    """
+    session = _session(headers)
+    if session and body.find(_OWN_KEY) < 0:
+        return _of_agent(session, headers)
+    try:
+        fields = _decode_body(body)
+        if _text(fields.prompt_cache_key):
+            return ""
+        claude = _CLAUDE_SESSION.search(_member(fields.metadata, "user_id"))
+        session = session or (claude[1] if claude else "") or _member(fields.client_metadata, "session_id")
+        return _of_agent(session, headers) if session else _prefix(fields)
+    except DECODE_ERRORS:
+        return ""
+
+
+def _session(headers: Mapping[str, str]) -> str:
+    return next((headers[name] for name in SESSION_HEADERS if headers.get(name)), "")
+
+
+def _of_agent(session: str, headers: Mapping[str, str]) -> str:
+    return f"{session}\0{headers.get(AGENT_HEADER) or 'main'}"
+
+
 def _named(fields: _Body, protocol: Protocol, headers: Mapping[str, str]) -> str:
     if CODECS[protocol].endpoint.continues:
         previous = _text(fields.previous_response_id)
@@ -90,8 +124,7 @@ def _named(fields: _Body, protocol: Protocol, headers: Mapping[str, str]) -> str
     cache_key = _text(fields.prompt_cache_key)
     if cache_key:
         return _key("cache", cache_key)
-    session = next((headers[name] for name in SESSION_HEADERS if headers.get(name)), "")
-    user = session or _member(fields.metadata, "user_id") or _member(fields.client_metadata, "session_id")
+    user = _session(headers) or _member(fields.metadata, "user_id") or _member(fields.client_metadata, "session_id")
     user = user or _text(fields.safety_identifier) or _text(fields.user)
     return _key("user", user) if user else ""
 

@@ -185,7 +185,8 @@ def mark_part(part: dict[str, Json], block: Block, out: EncodingContext) -> dict
             # The mark was read from this field, which compatible servers adopted from Messages.
             pass
         elif out.native or out.profile.cache_marks:
-            part[BREAKPOINT] = write_breakpoint(block.cache, block.path, out.ledger)
+            part[BREAKPOINT] = mark = write_breakpoint(block.cache, block.path, out.ledger)
+            out.breakpoints.append((mark, block.path))
         else:
             declare_mark(block, out)
     if extras:

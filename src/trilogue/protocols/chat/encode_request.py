@@ -21,6 +21,7 @@ from trilogue.protocols.chat.wire import NESTED, PROTOCOL
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
+from trilogue.protocols.openai.cache import finish_breakpoints
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
@@ -28,7 +29,10 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     out = EncodingContext(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     if not out.native:
         request = fit_request(request, out, PROTOCOL)
-    body: dict[str, Json] = {"model": target.model, "messages": encode_turns(request, out)}
+    messages = encode_turns(request, out)
+    if out.profile.cache_marks and not out.native:
+        finish_breakpoints(messages, request, out, "text")
+    body: dict[str, Json] = {"model": target.model, "messages": messages}
     if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
         body |= encode_tools(request, out)
     if request.sampling is not NO_SAMPLING:

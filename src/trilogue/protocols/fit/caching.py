@@ -8,11 +8,30 @@ from msgspec.structs import replace
 
 from trilogue.errors import Unsupported
 from trilogue.model import Caching, Protocol, Request, Tier
-from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.content.ids import digest
 
 # OpenAI's APIs refuse a longer prompt_cache_key.
 MAX_KEY = 64
+_SESSION_BYTES = 16
+
+
+def takes_session(target: Target) -> bool:
+    """Return whether translated requests get a cache key, because the upstream has one and is known to accept it."""
+    profile = target.profile
+    return profile.adds_caching and profile.openai_fields and target.protocol.traits.cache_key
+
+
+def with_session(request: Request, session: str, target: Target) -> Request:
+    """Return the request with a cache key for its session; the same if the client has set one.
+
+    OpenAI sends requests with one key and one beginning to one machine; without a key, hits are a matter of luck. The
+    key is a hash: it is the same on every machine, and nobody can read the session from it.
+    """
+    caching = request.caching or Caching()
+    if caching.key:
+        return request
+    return replace(request, caching=replace(caching, key=digest(f"{session}\0{target.model}", _SESSION_BYTES)))
 
 
 def fit_caching(request: Request, out: EncodingContext, target: Protocol) -> Request:

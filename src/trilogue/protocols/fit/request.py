@@ -20,6 +20,7 @@ __all__ = ["FITTED", "emulated_stops", "fit_request"]
 
 _ONLY_TRANSLATED = frozenset(
     {
+        "adds_caching",
         "billing_block",
         "call_signatures",
         "compacts",

@@ -113,6 +113,8 @@ class Marks(Struct):
     out: EncodingContext
     written: list[tuple[Wire, str]] = field(default_factory=list)
     """the wire objects with a mark, and their paths"""
+    left_out: bool = False
+    """whether a block with a mark was left out"""
 
     def put(self, wire: Wire, cache: CacheMark | None, path: str, extras: Extras = None) -> None:
         """Put a cache mark on a block or tool, and restore its extras."""
@@ -127,6 +129,7 @@ class Marks(Struct):
     def declare(self, cache: CacheMark | None, path: str) -> None:
         """Declare the cache mark of a block that is not written."""
         if cache is not None:
+            self.left_out = True
             self.out.ledger.add("cache.mark", path)
 
     def control(self, cache: CacheMark, path: str) -> Wire:
@@ -138,6 +141,11 @@ class Marks(Struct):
         if CACHE_TTLS[name] != cache.ttl:
             self.out.ledger.add("cache.ttl", path, name)
         return {"type": "ephemeral", "ttl": name}
+
+    def are_missing(self) -> bool:
+        """Return whether marks are to be added: the client has set none, and the upstream accepts them."""
+        profile = self.out.profile
+        return profile.adds_caching and profile.cache_marks and not (self.written or self.left_out)
 
     def trim(self) -> None:
         """Remove the marks above the limit: the first ones, which have the shortest prefixes."""

@@ -10,6 +10,7 @@ from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
 from trilogue.protocols.messages import controls
+from trilogue.protocols.messages.caching import add_marks
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.conversation import MessagesConversation, native_turns
 from trilogue.protocols.messages.encode_content import BlockWriter
@@ -46,8 +47,11 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     if request.stream:
         body["stream"] = True
     # A client of this protocol gets the API's own error for too many marks.
-    if marks.written and not out.native:
-        marks.trim()
+    if not out.native:
+        if marks.written:
+            marks.trim()
+        elif marks.are_missing() and "cache_control" not in body:
+            add_marks(body, request.caching)
     if out.native and request.extras:
         restore_extras(body, request.extras, NESTED)
     return body

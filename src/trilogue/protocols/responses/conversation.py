@@ -56,7 +56,11 @@ class ResponsesConversation:
         self._ledger = out.ledger
         self._accepts_raw = out.profile.raw_reasoning
         self._parts = PartWriter(
-            out.native, out.ledger, out.native or out.profile.cache_marks, out.source is not Protocol.MESSAGES
+            out.native,
+            out.ledger,
+            out.native or out.profile.cache_marks,
+            out.source is not Protocol.MESSAGES,
+            out.breakpoints,
         )
         self._turn = _NO_TURN
 
@@ -66,6 +70,9 @@ class ResponsesConversation:
 
     def is_plain_prompt(self, turn: Turn) -> bool:
         """Return whether a leading prompt can be `instructions`, which is one string without cache marks."""
+        # Its form must not depend on which requests of a conversation have marks.
+        if not self._native and self._parts.cache_marks:
+            return False
         marks = self._parts.cache_marks
         return not [block for block in turn.blocks if type(block) is not Text or (marks and block.cache is not None)]
 
@@ -134,7 +141,7 @@ class ResponsesConversation:
                 return None
         else:
             write = self._parts.write_output if role is Role.ASSISTANT else self._parts.write
-            plain = self._plain(blocks) if turn.plain else None
+            plain = self._plain(blocks) if turn.plain and (self._native or not turn.leading) else None
             item["content"] = write(blocks) if plain is None else plain
         if self._native:
             item |= self._marks(turn)

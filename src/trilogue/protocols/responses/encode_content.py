@@ -59,6 +59,8 @@ class PartWriter(Struct):
     """whether the server accepts cache marks"""
     knows_files: bool
     """whether file ids may be OpenAI's"""
+    breakpoints: list[tuple[Json, str]]
+    """the cache marks that were written, with their paths; see `EncodingContext`"""
 
     def write(self, blocks: Iterable[Block]) -> list[Json]:
         """Return the parts of all blocks, in order."""
@@ -127,7 +129,8 @@ class PartWriter(Struct):
         if not self.cache_marks:
             self.ledger.add("cache.mark", path)
             return
-        part[BREAKPOINT] = write_breakpoint(mark, path, self.ledger)
+        part[BREAKPOINT] = written = write_breakpoint(mark, path, self.ledger)
+        self.breakpoints.append((written, path))
 
 
 def _write_text(writer: PartWriter, block: Text) -> list[dict[str, Json]]:

@@ -11,6 +11,7 @@ from trilogue.model import NO_SAMPLING, HostedKind, HostedTool, Json, Ledger, Pr
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
+from trilogue.protocols.openai.cache import finish_breakpoints
 from trilogue.protocols.responses.controls import encode_caching, encode_sampling, encode_text, encode_tier, encode_user
 from trilogue.protocols.responses.conversation import encode_turns
 from trilogue.protocols.responses.encode_tools import encode_tools
@@ -26,6 +27,8 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
         request = fit_request(request, out, PROTOCOL)
     body: dict[str, Json] = {"model": target.model} if target.model else {}
     body |= encode_turns(request, out)
+    if out.profile.cache_marks and not out.native:
+        finish_breakpoints(body["input"], request, out, "input_text")
     if request.sampling is not NO_SAMPLING:
         body |= encode_sampling(request, out)
     if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
