@@ -83,7 +83,9 @@ LOSSES: dict[str, LossRule] = {
         "sent as a user turn",
     ),
     "system.billing_block": LossRule(
-        NOTICE, "the billing line in Claude Code's system prompt, if the profile says so", "left out"
+        NOTICE,
+        "the billing line in Claude Code's system prompt goes to an upstream that is not Anthropic's own API",
+        "left out",
     ),
     "turn.inserted": LossRule(
         DEGRADED,

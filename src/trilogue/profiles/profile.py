@@ -158,9 +158,9 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     provider's setting `compaction`"""
     raw_as_summary: bool = False
     """Responses clients: raw reasoning is sent as a summary, which is all that Codex and the AI SDK show by default"""
-    billing_block: bool = True
-    """Messages clients: keeps the line of Claude Code's prompt that contains its version and a hash of each request,
-    which defeats prefix caching"""
+    billing_block: bool = False
+    """Messages clients: keeps the line of Claude Code's prompt that contains its version and a hash, which defeats
+    prefix caching; default: only for Anthropic's own API"""
     raw_reasoning: bool = True
     """Responses: accepts the text of earlier reasoning; OpenAI's own models refuse it"""
     developer_role: bool = True
