@@ -69,18 +69,14 @@ LOSSES: dict[str, LossRule] = {
     "role.developer_merged": LossRule(
         NOTICE, "a developer message goes to a protocol with a single system role", "sent as system text"
     ),
-    "system.position": LossRule(
-        DEGRADED,
-        "a system message in the middle of a conversation goes to a model that accepts none there",
-        "moved to the front",
-    ),
     "system.as_user": LossRule(
         DEGRADED,
         (
-            "a request with only system messages, or with one after the last assistant turn, goes to Messages, "
-            "which requires a user turn at the end"
+            "a system message in the middle of a conversation goes to a model that accepts none there, right after an "
+            "assistant turn to Messages, or as the last message to a server that requires one of the user; or a "
+            "request with nothing else goes to Messages"
         ),
-        "sent as a user turn",
+        "sent as a user turn, in its place",
     ),
     "system.billing_block": LossRule(
         NOTICE,

@@ -135,7 +135,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     prefill: bool = True
     """a request may end with the assistant's turn"""
     user_speaks_last: bool = False
-    """the last message must come from the user or a tool; system prompts at the end are sent as user messages"""
+    """the last message must come from the user or a tool; system prompts at the end, and those
+    before an assistant message, are sent as user messages"""
     message_names: bool = True
     """Chat: accepts `name` on messages"""
 
