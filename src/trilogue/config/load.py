@@ -247,7 +247,7 @@ def _fill_provider(name: str, provider: ProviderSettings) -> ProviderSettings:
         auth = _auth(provider.protocol, base_url)
     vendor = provider.vendor or _vendor(base_url, name)
     profile = provider.profile
-    if profile.billing_block is None and _is_anthropics(provider, base_url):
+    if "billing_block" not in profile.overrides() and _is_anthropics(provider, base_url):
         profile = replace(profile, billing_block=True)
     return replace(provider, accounts=accounts, base_url=base_url, auth=auth, vendor=vendor, profile=profile)
 

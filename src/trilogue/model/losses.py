@@ -182,7 +182,9 @@ LOSSES: dict[str, LossRule] = {
     "thinking.budget": LossRule(DEGRADED, "token budget for thinking", "the nearest effort level"),
     "thinking.no_room": LossRule(DEGRADED, "too few output tokens for thinking", "thinking off"),
     "thinking.replay_missing": LossRule(
-        DEGRADED, "earlier thinking that must be sent back is missing", "thinking off for this request"
+        DEGRADED,
+        "the thinking at the start of a tool loop, which must be sent back, is missing",
+        "thinking off until the next question",
     ),
     "thinking.mode": LossRule(DEGRADED, "thinking mode without an equivalent", "the target's default"),
     "reasoning.nonstandard": LossRule(NOTICE, "reasoning goes to a Chat client", "sent in `reasoning_content`"),

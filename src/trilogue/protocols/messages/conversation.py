@@ -27,7 +27,7 @@ from trilogue.model import (
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.encode_content import BlockWriter
-from trilogue.protocols.messages.wire import Wire
+from trilogue.protocols.messages.wire import THINKING_BLOCKS, Wire
 
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 """The hosted tools whose calls and results can be part of the history."""
@@ -35,8 +35,6 @@ HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 _OPENING = "[The conversation begins with the assistant.]"
 """the text of the user turn that is added if the conversation begins with the assistant"""
 _CALL = "tool_use"
-# The API refuses an assistant turn that ends with thinking.
-_THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 def native_turns(request: Request, writer: BlockWriter) -> Wire:
@@ -170,7 +168,7 @@ class MessagesConversation:
         calls: list[Json] = []
         before_call = False
         for block in reversed(content[first:]):
-            before_call = block["type"] == _CALL or (before_call and block["type"] in _THINKING)
+            before_call = block["type"] == _CALL or (before_call and block["type"] in THINKING_BLOCKS)
             (calls if before_call else moved).append(block)
         if not moved:
             return content
@@ -227,7 +225,7 @@ class MessagesConversation:
 
     def _check(self) -> None:
         for message in self._messages:
-            if message["role"] == "assistant" and message["content"][-1]["type"] in _THINKING:
+            if message["role"] == "assistant" and message["content"][-1]["type"] in THINKING_BLOCKS:
                 self._remove_trailing_thinking()
                 break
         if self._messages and self._messages[0]["role"] != "user":
@@ -250,7 +248,7 @@ class MessagesConversation:
         """Remove thinking at the end of assistant turns, which the API refuses."""
         for message in self._messages:
             content = message["content"]
-            while message["role"] == "assistant" and content and content[-1]["type"] in _THINKING:
+            while message["role"] == "assistant" and content and content[-1]["type"] in THINKING_BLOCKS:
                 content.pop()
                 self._ledger.add("reasoning.foreign_dropped", self._request.where("turns"), "last of its turn")
         self._messages = [message for message in self._messages if message["content"]]
