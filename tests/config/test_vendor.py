@@ -62,3 +62,26 @@ def test_an_unknown_vendor_is_an_error() -> None:
     """The error has the path of the setting."""
     with pytest.raises(ConfigError, match=r"providers\.up\.vendor"):
         profile_of("base_url: http://127.0.0.1:8000, vendor: acme", "m")
+
+
+@each(
+    ("provider", "keeps"),
+    [
+        ("anthropic: {}", True),
+        ("eu: {protocol: messages, base_url: 'https://api.anthropic.com', accounts: [k]}", True),
+        ("mine: {protocol: messages, base_url: 'http://127.0.0.1:8000', vendor: anthropic}", True),
+        ("anthropic: {base_url: 'https://proxy.example.com'}", True),
+        ("anthropic: {profile: {billing_block: false}}", False),
+        ("bedrock-claude: {region: us-east-1}", False),
+        ("claude: {protocol: messages, base_url: 'https://x.services.ai.azure.com/anthropic', accounts: [k]}", False),
+        ("local: {protocol: messages, base_url: 'http://127.0.0.1:8000'}", False),
+        ("deepseek: {}", False),
+        ("openai: {}", False),
+        ("local: {protocol: messages, base_url: 'http://127.0.0.1:8000', profile: {billing_block: true}}", True),
+    ],
+)
+def test_the_billing_line_is_for_anthropic(provider: str, keeps: bool) -> None:
+    """Other servers with Claude refuse it or pay for it, whatever the provider and the model are called."""
+    keys = dict.fromkeys(("ANTHROPIC_API_KEY", "AWS_BEARER_TOKEN_BEDROCK", "DEEPSEEK_API_KEY", "OPENAI_API_KEY"), "key")
+    (up,) = parse(f"providers: {{{provider}}}".encode(), keys, Path()).providers.values()
+    assert {up.profile_for("claude-opus-4-8", protocol).billing_block for protocol in up.protocols} == {keeps}

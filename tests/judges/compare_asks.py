@@ -20,11 +20,11 @@ EXCUSES: dict[str, frozenset[str]] = {
             "format.json_word",
             "format.schema_in_words",
             "format.details",
-            "system.position",
         }
     ),
     "text": frozenset(
         {
+            "system.as_user",
             "document.as_text",
             "search_result.as_text",
             "hosted.history_as_text",
@@ -94,7 +94,6 @@ EXCUSES: dict[str, frozenset[str]] = {
     "arguments": frozenset({"arguments.invalid_json"}),
     "is_error": frozenset({"tool_result.is_error"}),
     "reasoning": frozenset({"reasoning.foreign_dropped"}),
-    "order": frozenset({"system.position"}),
     "opening": frozenset({"turn.inserted"}),
 }
 
@@ -111,6 +110,7 @@ PATHS: dict[str, tuple[str, ...]] = {
 }
 
 TOOL_ERROR = "[tool error]"
+BILLING = "x-anthropic-billing-header:"
 # The default of a field: leaving it out changes nothing.
 HARMLESS: dict[str, tuple[Any, ...]] = {
     "n": (1,),
@@ -161,7 +161,12 @@ def requests(pair: Pair) -> list[str]:
 
 
 def _system(pair: Pair) -> list[str]:
-    return _texts("system", pair.before.system, pair.after.system, pair.excused("system"))
+    wanted, found = pair.before.system, pair.after.system
+    if "system.billing_block" in pair.codes:
+        wanted = [text.partition("\n")[2] if text.startswith(BILLING) else text for text in wanted]
+    if "system.as_user" in pair.codes:
+        found = [*found, *(text for segment in pair.after.segments if segment.side == "user" for text in segment.texts)]
+    return _texts("system", wanted, found, pair.excused("system") or "system.as_user" in pair.codes)
 
 
 def _texts(what: str, wanted: list[str], found: list[str], may_grow: bool) -> list[str]:

@@ -51,7 +51,7 @@ def _bound_thinking() -> set[str]:
 
 def _billed() -> set[str]:
     block = {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1; cch=0;"}
-    target = Target(protocol=C, model="m", profile=Profile(billing_block=False))
+    target = Target(protocol=C, model="m", profile=Profile())
     return codes(trilogue.translate_request(request(M, system=[block]), source=M, target=target).losses)
 
 

@@ -115,19 +115,19 @@ MIDDLE = (
         {"messages[1]": like(role="system", content=texts("A")), "system": ABSENT},
     ),
     Ask(
-        "moved to the front for older models",
+        "text of the user for older models",
         "C>M",
         {"messages": [USER, A, SAID, USER]},
-        {"system": texts("A"), "messages[1].role": "assistant"},
-        lost="system.position",
+        {"system": ABSENT, "messages[0].content[1].text": "A", "messages[1].role": "assistant"},
+        lost="system.as_user",
         model=OLD,
     ),
     Ask(
-        "moved to the front for older models",
+        "text of the user for older models",
         "R>M",
         {"input": [USER, A, SAID, USER]},
-        {"system": texts("A"), "messages[1].role": "assistant"},
-        lost="system.position",
+        {"system": ABSENT, "messages[0].content[1].text": "A", "messages[1].role": "assistant"},
+        lost="system.as_user",
         model=OLD,
     ),
     Ask(
@@ -228,9 +228,9 @@ def test_prompts_of_chat_lead_in_responses(case: Ask) -> None:
     ]
 )
 def test_a_prompt_where_messages_has_no_place_for_it(case: Ask) -> None:
-    """Messages takes a system turn only right after a user turn, so elsewhere it moves and that is declared."""
+    """Messages takes a system turn only right after a user turn, so elsewhere the user says it in its place."""
     translated = case.run()
-    roles = [message["role"] for message in translated.body["messages"]]
-    assert all(roles[index - 1] == "user" for index, role in enumerate(roles) if role == "system")
-    assert [loss.code for loss in translated.losses] == ["system.position"]
-    assert "A" in str(translated.body)
+    assert [message["role"] for message in translated.body["messages"]] == ["user", "assistant", "user"]
+    assert translated.body["messages"][2]["content"][0]["text"] == "A"
+    assert [loss.code for loss in translated.losses] == ["system.as_user"]
+    assert "system" not in translated.body

@@ -54,6 +54,7 @@ CASES = (
                 ],
                 "stream": True,
             },
+            lost="system.billing_block",
             may="param.dropped cache.mark cache.ttl thinking.mode reasoning.visibility text.blocks_joined",
             model=model,
         )

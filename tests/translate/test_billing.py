@@ -1,4 +1,4 @@
-"""Claude Code's billing block is left out where the profile says so, and nothing else is."""
+"""Claude Code's billing block is left out unless the profile keeps it, and nothing else is."""
 
 from __future__ import annotations
 
@@ -26,11 +26,17 @@ PROMPTS: dict[str, tuple[Any, Any, str]] = {
     ),
     "text": (f"{LINE}\n\nBe kind.", "Be kind.", "system"),
     "text alone": (LINE, None, "system"),
+    "not the first block": ([PROMPT, BLOCK], [PROMPT], "system[1]"),
+    "after a line break": (f"\n{LINE}\n\nBe kind.", "Be kind.", "system"),
+    "more fields": (
+        [{"type": "text", "text": f"{LINE} cc_agent=a1b2; cc_workload=cron;"}, PROMPT],
+        [PROMPT],
+        "system[0]",
+    ),
 }
 OTHERS: dict[str, Any] = {
     "none": None,
     "text": "Be kind.",
-    "not first": [PROMPT, BLOCK],
     "quoted": f"Explain: {LINE}",
     "empty": [],
     "no prompt": {"text": LINE},
@@ -65,10 +71,10 @@ def test_others_stay(case: str) -> None:
 @pytest.mark.parametrize("target", [Protocol.CHAT, Protocol.RESPONSES], ids=lambda protocol: protocol.short)
 @pytest.mark.parametrize("case", PROMPTS)
 def test_translated(case: str, target: Protocol) -> None:
-    """The same prompt as without it; by default it is passed on."""
+    """The same prompt as without it, unless someone wants to keep it."""
     system, left, path = PROMPTS[case]
-    kept = Target(protocol=target, model="m", profile=Profile())
-    without = Target(protocol=target, model="m", profile=Profile(billing_block=False))
+    kept = Target(protocol=target, model="m", profile=Profile(billing_block=True))
+    without = Target(protocol=target, model="m", profile=Profile())
     translated = trilogue.translate_request(body(system), source=Protocol.MESSAGES, target=without)
     plain = trilogue.translate_request(body(left), source=Protocol.MESSAGES, target=kept)
     assert translated.body == plain.body

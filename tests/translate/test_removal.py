@@ -71,6 +71,11 @@ def test_thinking_with_a_budget_goes_where_the_last_call_has_none_left() -> None
     kept, losses = strip_reasoning(json.dumps(said).encode(), protocol=Protocol.MESSAGES)
     assert kept["thinking"] == body["thinking"]
     assert losses == []
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]}
+    begun = [body["messages"][0], body["messages"][1], result]
+    going_on = {**body, "messages": [*begun, {"role": "assistant", "content": [{**CALL, "id": "u"}]}, result]}
+    kept, _ = strip_reasoning(json.dumps(going_on).encode(), protocol=Protocol.MESSAGES, only=["other"])
+    assert kept["thinking"] == body["thinking"]
 
 
 def test_items_lose_the_ids_by_which_the_server_would_miss_their_reasoning() -> None:

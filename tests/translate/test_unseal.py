@@ -105,6 +105,10 @@ def test_thinking_with_a_budget_is_off_in_mid_loop(mode: str, stays: bool) -> No
     cleaned, losses = clean(Protocol.MESSAGES, body)
     assert ("thinking" in cleaned) is stays
     assert ("thinking.replay_missing at thinking" in losses) is not stays
+    going_on = {**body, "messages": [USER, said(THINKING, CALL), result, said(OWN, CALL), result]}
+    assert ("thinking" in clean(Protocol.MESSAGES, going_on)[0]) is stays
+    begun = {**body, "messages": [USER, said(OWN, CALL), result, said(THINKING, CALL), result]}
+    assert "thinking" in clean(Protocol.MESSAGES, begun)[0]
     mixed = {**body, "messages": [USER, said(THINKING, OWN, CALL), result]}
     assert "thinking" in clean(Protocol.MESSAGES, mixed)[0]
 

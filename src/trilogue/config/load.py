@@ -246,7 +246,19 @@ def _fill_provider(name: str, provider: ProviderSettings) -> ProviderSettings:
     if auth == "auto" and not provider.base_urls:
         auth = _auth(provider.protocol, base_url)
     vendor = provider.vendor or _vendor(base_url, name)
-    return replace(provider, accounts=accounts, base_url=base_url, auth=auth, vendor=vendor)
+    profile = provider.profile
+    if "billing_block" not in profile.overrides() and _is_anthropics(provider, base_url):
+        profile = replace(profile, billing_block=True)
+    return replace(provider, accounts=accounts, base_url=base_url, auth=auth, vendor=vendor, profile=profile)
+
+
+def _is_anthropics(provider: ProviderSettings, base_url: str) -> bool:
+    """Return whether a provider is Anthropic's own API, by what its user says or by its address.
+
+    The names of the provider and of its models do not show it: clouds serve Claude too, and refuse the billing line.
+    """
+    addresses = [vendor_of(url) for url in (base_url, *provider.base_urls.values())]
+    return "anthropic" in (provider.vendor, provider.preset, *addresses)
 
 
 def _account_name(provider: str, number: int, account: AccountSettings) -> str:

@@ -12,8 +12,7 @@ _SAME_PROTOCOL = "route the model to a provider that speaks the client's protoco
 ADVICE: dict[str, str] = {
     "model.defaulted": "send `model`",
     "role.developer_merged": f"{_NOTHING}; send the role `system` to avoid the notice",
-    "system.position": "send all system messages at the start of the conversation",
-    "system.as_user": "end the conversation with a user message",
+    "system.as_user": "send system messages at the start of the conversation, and end it with a user message",
     "system.billing_block": f"{_NOTHING}; `profile.billing_block: true` sends the line",
     "turn.inserted": "begin the conversation with a user message",
     "message.name": "write the name into the text of the message",

@@ -69,21 +69,19 @@ LOSSES: dict[str, LossRule] = {
     "role.developer_merged": LossRule(
         NOTICE, "a developer message goes to a protocol with a single system role", "sent as system text"
     ),
-    "system.position": LossRule(
-        DEGRADED,
-        "a system message in the middle of a conversation goes to a model that accepts none there",
-        "moved to the front",
-    ),
     "system.as_user": LossRule(
         DEGRADED,
         (
-            "a request with only system messages, or with one after the last assistant turn, goes to Messages, "
-            "which requires a user turn at the end"
+            "a system message in the middle of a conversation goes to a model that accepts none there, right after an "
+            "assistant turn to Messages, or as the last message to a server that requires one of the user; or a "
+            "request with nothing else goes to Messages"
         ),
-        "sent as a user turn",
+        "sent as a user turn, in its place",
     ),
     "system.billing_block": LossRule(
-        NOTICE, "the billing line in Claude Code's system prompt, if the profile says so", "left out"
+        NOTICE,
+        "the billing line in Claude Code's system prompt goes to an upstream that is not Anthropic's own API",
+        "left out",
     ),
     "turn.inserted": LossRule(
         DEGRADED,
@@ -184,7 +182,9 @@ LOSSES: dict[str, LossRule] = {
     "thinking.budget": LossRule(DEGRADED, "token budget for thinking", "the nearest effort level"),
     "thinking.no_room": LossRule(DEGRADED, "too few output tokens for thinking", "thinking off"),
     "thinking.replay_missing": LossRule(
-        DEGRADED, "earlier thinking that must be sent back is missing", "thinking off for this request"
+        DEGRADED,
+        "the thinking at the start of a tool loop, which must be sent back, is missing",
+        "thinking off until the next question",
     ),
     "thinking.mode": LossRule(DEGRADED, "thinking mode without an equivalent", "the target's default"),
     "reasoning.nonstandard": LossRule(NOTICE, "reasoning goes to a Chat client", "sent in `reasoning_content`"),

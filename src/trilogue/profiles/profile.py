@@ -135,7 +135,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     prefill: bool = True
     """a request may end with the assistant's turn"""
     user_speaks_last: bool = False
-    """the last message must come from the user or a tool; system prompts at the end are sent as user messages"""
+    """the last message must come from the user or a tool; system prompts at the end, and those
+    before an assistant message, are sent as user messages"""
     message_names: bool = True
     """Chat: accepts `name` on messages"""
 
@@ -161,9 +162,9 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     provider's setting `compaction`"""
     raw_as_summary: bool = False
     """Responses clients: raw reasoning is sent as a summary, which is all that Codex and the AI SDK show by default"""
-    billing_block: bool = True
-    """Messages clients: keeps the line of Claude Code's prompt that contains its version and a hash of each request,
-    which defeats prefix caching"""
+    billing_block: bool = False
+    """Messages clients: keeps the line of Claude Code's prompt that contains its version and a hash, which defeats
+    prefix caching; default: only for Anthropic's own API"""
     raw_reasoning: bool = True
     """Responses: accepts the text of earlier reasoning; OpenAI's own models refuse it"""
     developer_role: bool = True

@@ -131,8 +131,8 @@ class Codec(Struct, frozen=True, kw_only=True):
     """removes what the gateway made of other protocols' reasoning from a request that stays in this protocol"""
     required_fields: frozenset[str] = frozenset()
     """request fields that cannot be left out, even if an upstream complains about them"""
-    ends_with_user: bool = False
-    """whether a conversation must end with a user turn, so that system messages at the end become one"""
+    needs_user: bool = False
+    """whether a conversation must have a user turn, so that prompts become one if there is nothing else"""
     hosted_in_pairs: bool = False
     """whether the history accepts hosted calls only together with a result that the provider itself made"""
     billing_block: bool = False

@@ -21,7 +21,7 @@ from trilogue.protocols.fit import emulated_stops, fit_request
 from trilogue.protocols.fit.caching import takes_session, with_session
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import without_billing
-from trilogue.translate.content.history import PROMPTS, History, is_plain, trailing_prompts_as_user
+from trilogue.translate.content.history import PROMPTS, History, is_plain, lone_prompts_as_user
 from trilogue.translate.content.repair import refuse_broken_history, repair_history
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
@@ -197,9 +197,9 @@ def _adapt(
     Also returns the tool names for the response, and the ids of the calls in the history.
     """
     ours, theirs = CODECS[request.protocol], CODECS[target.protocol]
-    # Messages requires a user turn at the end; the other protocols do not.
-    if theirs.ends_with_user and request.turns and request.turns[-1].role in PROMPTS:
-        request = trailing_prompts_as_user(request, ledger)
+    # Messages requires a user turn; the other protocols do not.
+    if theirs.needs_user and request.turns and request.turns[-1].role in PROMPTS:
+        request = lone_prompts_as_user(request, ledger)
     plain = is_plain(request.turns)
     opener = RequestOpener(sealer, target, ledger)
     foreign = Foreign(ours, theirs, ledger, frozenset() if plain else opener.replayable(request))

@@ -54,25 +54,27 @@ def test_leading_prompts_become_system_blocks() -> None:
 
 
 def test_a_prompt_in_mid_conversation_keeps_its_place_where_it_can() -> None:
-    """Models without that role get it in front."""
+    """Models without that role get it as text of the user."""
     request = foreign(user(), turn(Role.SYSTEM, text("s"), path="messages[1]"))
     body, losses = encode(request, MODERN)
     assert roles(body) == ["user", "system"]
     assert not losses
     body, losses = encode(request, BUDGET)
     assert roles(body) == ["user"]
-    assert body["system"] == [{"type": "text", "text": "s"}]
-    assert losses == ["system.position"]
+    assert body["messages"][0]["content"][-1] == {"type": "text", "text": "s"}
+    assert "system" not in body
+    assert losses == ["system.as_user"]
 
 
-def test_a_prompt_after_an_assistant_turn_waits_for_the_user() -> None:
+def test_a_prompt_after_an_assistant_turn_is_said_by_the_user() -> None:
     """The API takes it only after a user turn."""
     request = foreign(
         user(), turn(Role.ASSISTANT, text("a")), turn(Role.SYSTEM, text("s"), path="messages[2]"), user("u")
     )
     body, losses = encode(request)
-    assert roles(body) == ["user", "assistant", "user", "system"]
-    assert losses == ["system.position"]
+    assert roles(body) == ["user", "assistant", "user"]
+    assert [block["text"] for block in body["messages"][2]["content"]] == ["s", "u"]
+    assert losses == ["system.as_user"]
 
 
 def test_a_prompt_among_tool_results_follows_them() -> None:

@@ -20,6 +20,7 @@ from trilogue.model import (
     ToolCall,
     ToolChoice,
     ToolResult,
+    Turn,
 )
 from trilogue.profiles import Profile
 from trilogue.protocols.codec import Target
@@ -191,6 +192,48 @@ def test_thinking_that_must_come_back_and_is_gone() -> None:
     body, losses = encode(loop(signed), BUDGET)
     assert body["thinking"]["type"] == "enabled"
     assert not losses
+
+
+SIGNED = Reasoning(summary=("hm",), opaque=Opaque(kind=OpaqueKind.SIGNATURE, value="S"))
+
+
+def called(name: str, *reasoning: Reasoning) -> tuple[Turn, Turn]:
+    return (
+        turn(Role.ASSISTANT, *reasoning, ToolCall(id=name, name="f", arguments="{}")),
+        turn(Role.TOOL, ToolResult(call_id=name, content=(Text(text="r"),), plain=True)),
+    )
+
+
+def goes_on(*turns: Turn) -> tuple[bool, list[str]]:
+    request = foreign(*turns, thinking=Thinking(effort=Effort.LOW), sampling=ROOM, tools=(TOOL,))
+    body, losses = encode(request, BUDGET)
+    assert "thinking" in body or "thinking" not in str(body["messages"])
+    return "thinking" in body, losses
+
+
+def test_thinking_stays_as_it_is_for_a_whole_loop() -> None:
+    """Models with a budget may think only once per turn; only its beginning decides, which no later request changes."""
+    with_it = (user(), *called("a", SIGNED), *called("b"))
+    assert goes_on(*with_it) == (True, [])
+    assert goes_on(*with_it, *called("c", SIGNED), *called("d")) == (True, [])
+    without = (user(), *called("a"))
+    off = (False, ["thinking.replay_missing"])
+    assert goes_on(*without) == off
+    assert goes_on(*without, *called("b")) == off
+    reminded = goes_on(*without, turn(Role.SYSTEM, Text(text="reminder")), *called("b"))
+    assert reminded == (False, ["system.as_user", "thinking.replay_missing"])
+
+
+def test_thinking_in_a_loop_without_it_is_left_out() -> None:
+    """The API refuses thinking in a turn that goes on without."""
+    off = (False, ["thinking.replay_missing", "reasoning.foreign_dropped"])
+    assert goes_on(user(), *called("a"), *called("b", SIGNED)) == off
+
+
+def test_thinking_comes_back_with_the_next_question() -> None:
+    """Another model may have begun the loop; what it did is over."""
+    assert goes_on(user(), *called("a"), turn(Role.ASSISTANT, Text(text="done")), user("more")) == (True, [])
+    assert goes_on(user(), *called("a"), turn(Role.ASSISTANT, Text(text="done")), user("more"), *called("b", SIGNED))[0]
 
 
 def test_adaptive_thinking_needs_no_replay() -> None:

@@ -20,7 +20,7 @@ from trilogue.gateway.request.context import RequestContext, read_large, targets
 from trilogue.gateway.request.failures import MAX_ERROR_BYTES, error_body, response_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.limits import check_allowed
-from trilogue.gateway.request.outbound import own_body, refuse_state
+from trilogue.gateway.request.outbound import own_body, refuse_state, unbilled_body
 from trilogue.gateway.request.ownership import check_body
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.headers import JSON_HEADERS, loss_header
@@ -34,6 +34,7 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
+from trilogue.translate.content.billing import has_billing
 from trilogue.translate.requests import fit_own, translate_request
 from trilogue.upstream import Transport, UpstreamRequest, UpstreamResponse
 
@@ -157,6 +158,9 @@ def _for_upstream(
     own, losses = own_body(body, protocol, context.strict, context.entry.sealer, profile)
     if model != named:
         own = with_model(own, named, model)
+    if CODECS[protocol].billing_block and not profile.billing_block and has_billing(own):
+        own, unbilled = unbilled_body(own, context.strict)
+        losses = losses + unbilled
     fit = provider.own_profile(model, protocol)
     if fit is None:
         return own, losses

@@ -30,7 +30,7 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.fit.caching import takes_session
 from trilogue.protocols.registry import CODECS
-from trilogue.translate.content.billing import strip_billing
+from trilogue.translate.content.billing import has_billing, strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.options import profile_fields
 from trilogue.translate.learning.remedies import Remedy
@@ -242,8 +242,8 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         losses, source = losses + foreign, body
     if model != call.model:
         body = with_model(body, call.model, model)
-    if codec.billing_block and not profile.billing_block:
-        body, unbilled = _unbilled(call, body)
+    if codec.billing_block and not profile.billing_block and has_billing(body):
+        body, unbilled = unbilled_body(body, call.strict)
         own = own + unbilled
     fit = provider.own_profile(model, call.client) or fit
     repair = services.config.repair_history and _has_tools(body)
@@ -294,10 +294,10 @@ def _adjusted(call: Call, body: bytes, remedies: tuple[Remedy, ...]) -> tuple[by
     return body if changed is wire else dump(changed), losses
 
 
-def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
-    """Return the body without Claude Code's billing block."""
+def unbilled_body(body: bytes, strict: Severity | None) -> tuple[bytes, list[Loss]]:
+    """Return the body without Claude Code's billing block, and the losses. Raises `StrictLoss` in strict mode."""
     body, losses = strip_billing(body)
-    refuse_losses(losses, call.strict)
+    refuse_losses(losses, strict)
     return body, losses
 
 

@@ -33,6 +33,7 @@ from trilogue.protocols.content.ids import digest
 # Mistral refuses tool call ids that are not nine letters and digits.
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
+_PROMPTS = (Role.SYSTEM, Role.DEVELOPER)
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
 """the names of cache marks"""
 
@@ -78,17 +79,23 @@ def _is_text(turns: tuple[Turn, ...]) -> bool:
 
 
 def _with_user_at_end(request: Request, out: EncodingContext) -> Request:
-    """Return a request that ends with a user turn or a tool result: system messages at the end become user turns."""
+    """Return a request that ends with a user turn or a tool result: system messages at the end become user turns.
+
+    So do those in front of an assistant turn: they were the end of an earlier request, which stays its prefix.
+    """
     turns = request.turns
-    end = len(turns)
+    fitted = list(turns)
+    started = next((place for place, turn in enumerate(turns) if turn.role not in _PROMPTS), len(turns))
     # Mistral and DeepSeek's reasoner refuse a request whose last message is not from the user or a tool.
-    while end and turns[end - 1].role in (Role.SYSTEM, Role.DEVELOPER) and not turns[end - 1].leading:
-        end -= 1
-    if end in (0, len(turns)):
-        return request
-    out.ledger.add("system.as_user", turns[end].path)
-    as_user = tuple(replace(turn, role=Role.USER) for turn in turns[end:])
-    return replace(request, turns=turns[:end] + as_user)
+    is_last = True
+    for place in range(len(turns) - 1, started, -1):
+        turn = turns[place]
+        if turn.role not in _PROMPTS:
+            is_last = turn.role is Role.ASSISTANT
+        elif is_last:
+            out.ledger.add("system.as_user", turn.path)
+            fitted[place] = replace(turn, role=Role.USER)
+    return request if all(map(is_, fitted, turns)) else replace(request, turns=tuple(fitted))
 
 
 @lru_cache(256)

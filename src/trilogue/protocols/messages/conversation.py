@@ -1,8 +1,10 @@
 """`system` and `messages` of a request, from its turns.
 
-Turns of this protocol are written back unchanged. Turns of others are regrouped into what the API accepts: system
-messages first, then user and assistant in turn, with all results of an assistant's calls first in the next user
-message.
+Turns of this protocol are written back unchanged. Turns of others are regrouped into what the API accepts: the leading
+prompts, then user and assistant in turn, with all results of an assistant's calls first in the next user message.
+
+What becomes of a turn depends on the turns before it, never on later ones: the next request of a session begins with
+the same messages, which are then found in the prompt cache.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from trilogue.model import (
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.encode_content import BlockWriter
-from trilogue.protocols.messages.wire import Wire
+from trilogue.protocols.messages.wire import THINKING_BLOCKS, Wire
 
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 """The hosted tools whose calls and results can be part of the history."""
@@ -33,8 +35,6 @@ HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 _OPENING = "[The conversation begins with the assistant.]"
 """the text of the user turn that is added if the conversation begins with the assistant"""
 _CALL = "tool_use"
-# The API refuses an assistant turn that ends with thinking.
-_THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 def native_turns(request: Request, writer: BlockWriter) -> Wire:
@@ -78,8 +78,8 @@ class MessagesConversation:
         self._system: list[Json] = []
         self._messages: list[Json] = []
         self._results: list[Json] = []
-        self._since_assistant: list[tuple[str, list[Json], str]] = []
-        """the user and system messages since the last assistant turn: role, blocks, path"""
+        self._since_assistant: list[tuple[str, list[Json], list[Turn]]] = []
+        """the user and system messages since the last assistant turn: role, blocks, and the turns of the blocks"""
         self._servers: set[str | None] = set()
         if request.tools:
             self._servers = {tool.server_label for tool in request.tools if type(tool) is HostedTool}
@@ -104,21 +104,26 @@ class MessagesConversation:
         return {**({"system": self._system} if self._system else {}), "messages": self._messages}
 
     def _prompt(self, turn: Turn) -> None:
+        """Add a prompt: to `system`, or in its place as a system message or as text of the user."""
+        started = bool(self._messages or self._results or self._since_assistant)
+        is_text = all(isinstance(block, Text) for block in turn.blocks)
+        if turn.leading or not started:
+            if not is_text:
+                raise Unsupported(turn.blocks[0].path or turn.path, "the target's prompts are text only")
+            self._declare_merged(turn)
+            self._system += self._writer.write_all(turn.blocks)
+        elif self._mid_system and is_text:
+            # Only Opus 4.8 and later accept system messages inside messages.
+            if content := self._writer.write_all(turn.blocks):
+                self._add_content("system", content, turn)
+        else:
+            # In `system`, it would change the prefix of the request each time that a client adds one.
+            self._ledger.add("system.as_user", turn.path)
+            self._user(turn)
+
+    def _declare_merged(self, turn: Turn) -> None:
         if turn.role is Role.DEVELOPER:
             self._ledger.add("role.developer_merged", turn.path)
-        for block in turn.blocks:
-            if not isinstance(block, Text):
-                raise Unsupported(block.path or turn.path, "the target's prompts are text only")
-        content = self._writer.write_all(turn.blocks)
-        started = bool(self._messages or self._results or self._since_assistant)
-        # System messages before the first turn belong to `system`; only Opus 4.8 and later accept them inside messages.
-        if turn.leading or not started:
-            self._system += content
-        elif not self._mid_system:
-            self._ledger.add("system.position", turn.path)
-            self._system += content
-        elif content:
-            self._add_content("system", content, turn.path)
 
     def _user(self, turn: Turn) -> None:
         """Add a user turn or a turn of tool results: the results go first."""
@@ -128,13 +133,14 @@ class MessagesConversation:
             if wire is not None:
                 (self._results if type(block) is ToolResult else others).append(wire)
         if others:
-            self._add_content("user", others, turn.path)
+            self._add_content("user", others, turn)
 
-    def _add_content(self, role: str, content: list[Json], path: str) -> None:
+    def _add_content(self, role: str, content: list[Json], turn: Turn) -> None:
         if self._since_assistant and self._since_assistant[-1][0] == role:
             self._since_assistant[-1][1].extend(content)
+            self._since_assistant[-1][2].append(turn)
         else:
-            self._since_assistant.append((role, content, path))
+            self._since_assistant.append((role, content, [turn]))
 
     def _assistant(self, turn: Turn) -> None:
         content: list[Json] = []
@@ -162,7 +168,7 @@ class MessagesConversation:
         calls: list[Json] = []
         before_call = False
         for block in reversed(content[first:]):
-            before_call = block["type"] == _CALL or (before_call and block["type"] in _THINKING)
+            before_call = block["type"] == _CALL or (before_call and block["type"] in THINKING_BLOCKS)
             (calls if before_call else moved).append(block)
         if not moved:
             return content
@@ -200,23 +206,26 @@ class MessagesConversation:
         """Write what is between two assistant turns: results first, then the messages in order."""
         pending = self._since_assistant
         if pending and pending[0][0] == "system" and not self._results:
-            # The API refuses a system message right after an assistant turn, so it is swapped with the next user
-            # message.
-            self._ledger.add("system.position", pending[0][2])
-            if len(pending) == 1:
-                self._system += pending[0][1]
-            pending = pending[1:2] + pending[:1] + pending[2:] if len(pending) > 1 else []
+            # The API refuses a system message right after an assistant turn, so it is said by the user.
+            _, content, turns = pending[0]
+            for turn in turns:
+                self._ledger.add("system.as_user", turn.path)
+            rest = pending[1][1] if len(pending) > 1 else []
+            pending = [("user", content + rest, []), *pending[2:]]
         # Results must be first in the user message that follows their calls.
         if self._results and (not pending or pending[0][0] != "user"):
-            pending = [("user", [], ""), *pending]
-        for index, (role, content, _) in enumerate(pending):
+            pending = [("user", [], []), *pending]
+        for index, (role, content, turns) in enumerate(pending):
+            if role == "system":
+                for turn in turns:
+                    self._declare_merged(turn)
             results = self._results if index == 0 else []
             self._messages.append({"role": role, "content": results + content})
         self._results, self._since_assistant = [], []
 
     def _check(self) -> None:
         for message in self._messages:
-            if message["role"] == "assistant" and message["content"][-1]["type"] in _THINKING:
+            if message["role"] == "assistant" and message["content"][-1]["type"] in THINKING_BLOCKS:
                 self._remove_trailing_thinking()
                 break
         if self._messages and self._messages[0]["role"] != "user":
@@ -239,7 +248,7 @@ class MessagesConversation:
         """Remove thinking at the end of assistant turns, which the API refuses."""
         for message in self._messages:
             content = message["content"]
-            while message["role"] == "assistant" and content and content[-1]["type"] in _THINKING:
+            while message["role"] == "assistant" and content and content[-1]["type"] in THINKING_BLOCKS:
                 content.pop()
                 self._ledger.add("reasoning.foreign_dropped", self._request.where("turns"), "last of its turn")
         self._messages = [message for message in self._messages if message["content"]]

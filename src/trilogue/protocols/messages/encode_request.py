@@ -15,13 +15,14 @@ from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.conversation import MessagesConversation, native_turns
 from trilogue.protocols.messages.encode_content import BlockWriter
 from trilogue.protocols.messages.encode_tools import encode_tools
-from trilogue.protocols.messages.thinking import encode_thinking
+from trilogue.protocols.messages.thinking import encode_thinking, loop_without_thinking
 from trilogue.protocols.messages.wire import (
     FAST_BETA,
     FIELD_BETAS,
     NESTED,
     PROTOCOL,
     TASK_BUDGET_BETA,
+    THINKING_BLOCKS,
     TOOL_BETAS,
     Wire,
 )
@@ -105,21 +106,16 @@ def _thinking_and_format(request: Request, body: Wire, out: EncodingContext) -> 
 
 def _unless_replay_missing(thinking: Wire, request: Request, messages: list[Json], out: EncodingContext) -> Wire | None:
     """Return the settings for thinking, or None if the history rules it out."""
-    if thinking["type"] == "enabled" and _replay_missing(messages):
-        out.ledger.add("thinking.replay_missing", request.where("thinking"))
-        return None
-    return thinking
-
-
-def _replay_missing(messages: list[Json]) -> bool:
-    """Return whether the last assistant turn called tools and lacks its thinking.
-
-    With a thinking budget, Anthropic requires such a turn to begin with its thinking.
-    """
-    assistant_turns = [message["content"] for message in messages if message["role"] == "assistant"]
-    last: list[Json] = assistant_turns[-1] if assistant_turns else []
-    called = any(block["type"] == "tool_use" for block in last)
-    return called and last[0]["type"] not in ("thinking", "redacted_thinking")
+    if thinking["type"] != "enabled" or (lacking := loop_without_thinking(messages)) is None:
+        return thinking
+    out.ledger.add("thinking.replay_missing", request.where("thinking"))
+    for message in messages[lacking:]:
+        content = message["content"]
+        message["content"] = [block for block in content if block["type"] not in THINKING_BLOCKS]
+        if len(message["content"]) < len(content):
+            # Without thinking, the API refuses any in the turn that goes on.
+            out.ledger.add("reasoning.foreign_dropped", request.where("turns"), "thinking is off")
+    return None
 
 
 _WITH_BETAS = frozenset({*FIELD_BETAS, "tools", "output_config", "speed"})

@@ -15,6 +15,7 @@ from trilogue.protocols.content.parts import hosted_note
 from trilogue.protocols.content.sealed import HISTORY_AS_TEXT, Cleaning, Wire, is_sealed_text, objects, replaced
 from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.messages.hosted import OWN_CALL, decode_call, decode_result
+from trilogue.protocols.messages.thinking import loop_without_thinking
 from trilogue.protocols.messages.wire import SERVER_RESULTS, THINKING_ON
 
 _OWN_CALL = OWN_CALL.encode()
@@ -89,12 +90,10 @@ def without_sealed(body: Wire, cleaning: Cleaning) -> Wire:
 
 
 def _lacks_thinking(body: Wire, changed: dict[int, Wire | None]) -> bool:
-    """Return whether the last assistant turn has called a tool and lost the thinking that it began with."""
-    last = max((n for n, message in objects(body["messages"]) if message.get("role") == "assistant"), default=-1)
-    message = changed.get(last)
-    if message is None or not any(block.get("type") == "tool_use" for _, block in objects(message["content"])):
-        return False
-    return message["content"][0].get("type") not in ("thinking", "redacted_thinking")
+    """Return whether the first assistant turn of the open tool loop has lost the thinking that it began with."""
+    remaining = [left for n, message in objects(body["messages"]) if (left := changed.get(n, message)) is not None]
+    first = loop_without_thinking(remaining)
+    return first is not None and any(remaining[first] is left for left in changed.values())
 
 
 def _blocks(content: list[Json], path: str, cleaning: Cleaning) -> list[Json]:

@@ -141,6 +141,7 @@ THINKING = {
     "disabled": ThinkingMode.DISABLED,
     "between_tools": ThinkingMode.BETWEEN_TOOLS,
 }
+THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
 THINKING_ON = ("adaptive", "enabled", "between_tools")
 """the types of `thinking` with which a client gets all of it"""
 DISPLAY = {"summarized": "auto", "omitted": "omitted"}

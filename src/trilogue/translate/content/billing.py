@@ -1,7 +1,8 @@
-"""Claude Code's billing block: the first line of its system prompt, with its version and a hash of the request.
+"""Claude Code's billing block: the first line of its system prompt, with its version and a hash.
 
-Only Anthropic reads it. To any other model it is noise that differs in every request, at the very start of the prompt,
-which defeats prefix caching. `Profile.billing_block` says whether it is passed on.
+Only Anthropic reads it. Elsewhere it defeats prefix caching: it is at the very start of the prompt and differs between
+sessions, subagents and, in older versions, requests. Bedrock and Copilot refuse it with a 400.
+`Profile.billing_block` says whether it is passed on.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from trilogue.jsontext.text import dump
 from trilogue.model import Ledger, Loss, Request, Text, Turn
 
 _MARK = "x-anthropic-billing-header:"
+_BYTES = _MARK.encode()
 _CODE = "system.billing_block"
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -23,19 +25,25 @@ _decode_system = msgspec.json.Decoder(str | list[Raw]).decode
 _decode_block = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+def has_billing(body: bytes) -> bool:
+    """Return whether a body may have the billing block: a search is cheaper than parsing, and most bodies do not."""
+    return body.find(_BYTES) >= 0
+
+
 def without_billing(request: Request, ledger: Ledger) -> Request:
     """Return the request without the billing block, which is declared as a loss."""
     turn = request.turns[0] if request.turns else None
-    if turn is None or not turn.leading or not turn.blocks:
+    if turn is None or not turn.leading:
         return request
-    first = turn.blocks[0]
-    if not isinstance(first, Text) or not first.text.startswith(_MARK):
-        return request
-    ledger.add(_CODE, first.path or turn.path)
-    rest = _rest(first.text)
-    blocks = (replace(first, text=rest), *turn.blocks[1:]) if rest else turn.blocks[1:]
-    remaining: tuple[Turn, ...] = (replace(turn, blocks=blocks),) if blocks else ()
-    return replace(request, turns=remaining + request.turns[1:])
+    for position, block in enumerate(turn.blocks):
+        if type(block) is Text and _begins(block.text):
+            ledger.add(_CODE, block.path or turn.path)
+            rest = _rest(block.text)
+            kept = (replace(block, text=rest),) if rest else ()
+            blocks = (*turn.blocks[:position], *kept, *turn.blocks[position + 1 :])
+            remaining: tuple[Turn, ...] = (replace(turn, blocks=blocks),) if blocks else ()
+            return replace(request, turns=remaining + request.turns[1:])
+    return request
 
 
 def strip_billing(body: bytes) -> tuple[bytes, list[Loss]]:
@@ -43,8 +51,7 @@ def strip_billing(body: bytes) -> tuple[bytes, list[Loss]]:
 
     All other values keep their exact text.
     """
-    # A search in the bytes is cheaper than parsing, and only Claude Code sends the mark.
-    if _MARK.encode() not in body:
+    if not has_billing(body):
         return body, []
     fields = _decode_fields(body)
     found = _found(bytes(fields.get("system", b"null")))
@@ -62,18 +69,25 @@ def _found(raw: bytes) -> tuple[str, Any] | None:
     """Return the path of the block and the prompt without it; None if there is no such block."""
     try:
         system = _decode_system(raw)
-        first = _decode_block(system[0]) if isinstance(system, list) and system else {"text": system}
+        if isinstance(system, str):
+            return ("system", _rest(system)) if _begins(system) else None
+        for position, block in enumerate(system):
+            fields = _decode_block(block) if _BYTES in bytes(block) else {}
+            text = fields.get("text")
+            if isinstance(text, str) and _begins(text):
+                rest = _rest(text)
+                kept = [{**fields, "text": rest}] if rest else []
+                return f"system[{position}]", [*system[:position], *kept, *system[position + 1 :]]
     except msgspec.DecodeError:
-        return None  # not a valid prompt: the upstream will report it
-    text = first.get("text")
-    if not isinstance(text, str) or not text.startswith(_MARK):
-        return None
-    rest = _rest(text)
-    if isinstance(system, str):
-        return "system", rest
-    return "system[0]", [*([{**first, "text": rest}] if rest else []), *system[1:]]
+        pass  # not a valid prompt: the upstream will report it
+    return None
+
+
+def _begins(text: str) -> bool:
+    """Return whether a text begins with the line. One that only quotes it does not."""
+    return text.lstrip().startswith(_MARK)
 
 
 def _rest(text: str) -> str:
     # The mark is one line. Keep the rest of the block, if there is any.
-    return text.partition("\n")[2].lstrip("\n")
+    return text.lstrip().partition("\n")[2].lstrip("\n")

@@ -18,21 +18,13 @@ from trilogue.translate.tools.names import Namer
 PROMPTS = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
 
-def trailing_prompts_as_user(request: Request, ledger: Ledger) -> Request:
-    """Turn system messages at the end into user turns, for a protocol that requires a user turn there.
-
-    This applies to a request with only system messages, and to system messages after an assistant turn. After a user
-    turn they stay as they are.
-    """
+def lone_prompts_as_user(request: Request, ledger: Ledger) -> Request:
+    """Turn the prompts of a request that has nothing else into user turns, for a protocol that requires one."""
     turns = request.turns
-    end = len(turns)
-    while end and turns[end - 1].role in PROMPTS:
-        end -= 1
-    if end and turns[end - 1].role is not Role.ASSISTANT:
+    if any(turn.role not in PROMPTS for turn in turns):
         return request
-    ledger.add("system.as_user", turns[end].path if end else request.where("turns"))
-    as_user = tuple(replace(turn, role=Role.USER, leading=False) for turn in turns[end:])
-    return replace(request, turns=turns[:end] + as_user)
+    ledger.add("system.as_user", request.where("turns"))
+    return replace(request, turns=tuple(replace(turn, role=Role.USER, leading=False) for turn in turns))
 
 
 def is_plain(turns: tuple[Turn, ...]) -> bool:

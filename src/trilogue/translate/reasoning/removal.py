@@ -22,6 +22,7 @@ from trilogue.model import (
     Thinking,
     ThinkingMode,
     ToolCall,
+    ToolResult,
     Turn,
 )
 from trilogue.protocols.codec import Target
@@ -95,9 +96,15 @@ def _without_ids(turn: Turn) -> Turn:
 
 
 def _lacks_thinking(request: Request) -> bool:
+    """Return whether a tool loop that is open does not begin with thinking, although there is a budget for it."""
     if request.thinking is None or request.thinking.mode is not ThinkingMode.BUDGET:
         return False
-    last = next((turn for turn in reversed(request.turns) if turn.role is Role.ASSISTANT), None)
-    if last is None or not any(isinstance(block, ToolCall) for block in last.blocks):
+    first: Turn | None = None
+    for turn in reversed(request.turns):
+        if turn.role is Role.ASSISTANT:
+            first = turn
+        elif turn.role is Role.USER and not any(isinstance(block, ToolResult) for block in turn.blocks):
+            break
+    if first is None or first is request.turns[-1]:
         return False
-    return not isinstance(last.blocks[0], Reasoning)
+    return not isinstance(first.blocks[0], Reasoning)
