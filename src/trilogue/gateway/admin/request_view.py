@@ -155,6 +155,8 @@ def _protocol(short: str) -> Protocol | None:
 
 def _attempts(record: RequestRecord) -> list[dict[str, Json]]:
     decision = record.decision
+    if decision is None:
+        return []
     return [
         {
             "provider": attempt.provider,
@@ -162,8 +164,9 @@ def _attempts(record: RequestRecord) -> list[dict[str, Json]]:
             "model": attempt.model,
             "protocol": attempt.protocol,
             "how": attempt.how,
-            "chosen": choice(attempt),
+            "chosen": choice(attempt, decision),
             "broken": attempt.broken,
+            "left": attempt.left,
             "proxy": attempt.proxy,
             "began_ms": _since(record, attempt.started),
             "connect_ms": _ms(attempt.connect),
@@ -177,7 +180,7 @@ def _attempts(record: RequestRecord) -> list[dict[str, Json]]:
             "scope": attempt.scope,
             "cooldown_seconds": attempt.rests,
         }
-        for attempt in (decision.attempts if decision is not None else ())
+        for attempt in decision.attempts
     ]
 
 

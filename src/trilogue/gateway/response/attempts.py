@@ -33,7 +33,7 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.state import STEADY_OFFSET, steady_time
-from trilogue.state.responses import OriginAccount
+from trilogue.state.responses import StoredResponse
 from trilogue.translate.learning.remedies import Remedy
 
 _STORED_OBJECTS = (b'"file_id"', b'"vector_store_ids"')
@@ -66,8 +66,8 @@ async def respond(
     services.sync(now)
     if sticky and any(call.body.find(mark) >= 0 for mark in _STORED_OBJECTS):
         _prefer_home(services, targets, sticky, now)
-    if call.turn is not None and call.turn.origin is not None:
-        targets = _preferring(call.turn.origin, services, targets, sticky, now)
+    if call.turn is not None and call.turn.previous is not None:
+        targets = _preferring(call.turn.previous, services, targets, sticky, now)
     plan = services.pools.begin(now, context.request_id, targets, sticky=sticky, tokens=size // BYTES_PER_TOKEN)
     record.decision, record.targets = plan.decision, targets
     if services.observers.request_planned is not None:
@@ -131,7 +131,10 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         if result.failure is not None:
             self.plan.failed(steady_time(), result.failure, committed=True)
         else:
-            response_id = result.response_id if CODECS[self.client.call.client].endpoint.continues else ""
+            response_id = ""
+            if CODECS[self.client.call.client].endpoint.continues:
+                # That of a translated response is the gateway's own.
+                response_id = result.response_id or self.client.stamp().response_id
             self.plan.finished(steady_time(), result.usage, response_id)
             if self.refused is not None and self.refused.concerns(planned):
                 # The upstream has responded without these parameters, so it was right to leave them out.
@@ -194,16 +197,21 @@ def _prefer_home(services: Services, targets: Sequence[Upstream], sticky: str, n
 
 
 def _preferring(
-    origin: OriginAccount, services: Services, targets: Sequence[Upstream], sticky: str, now: float
+    previous: StoredResponse, services: Services, targets: Sequence[Upstream], sticky: str, now: float
 ) -> Sequence[Upstream]:
-    """Prefer the account that knows the response which a request continues. Return the targets in that order.
+    """Prefer the account that made the response which a request continues. Return the targets in that order.
 
-    The pool knows it by the conversation, but not after a restart on another machine, and not among providers.
+    The pool knows it by the conversation, but not after a restart on another machine, and not among providers. Where
+    no upstream knows the response, any target will do, and an account that the pool knows has newer caches.
     """
-    pool = services.pools.pools.get(origin.provider)
-    account = pool.account(origin.account) if pool is not None else None
-    if pool is None or account is None:
+    origin = previous.origin or previous.made_by
+    pool = services.pools.pools.get(origin.provider) if origin is not None else None
+    account = pool.account(origin.account) if pool is not None and origin is not None else None
+    if origin is None or pool is None or account is None:
         return targets
-    if sticky and pool.settings.sticky:
+    is_known = previous.origin is None and pool.sticky.find(sticky) is not None
+    if sticky and pool.settings.sticky and not is_known:
         pool.bind(sticky, account, now)
+    if previous.origin is None:
+        return targets
     return sorted(targets, key=lambda target: target.provider != origin.provider)
