@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,9 @@ def test_a_chain_goes_on_after_a_restart(
         # So that the chain is not with the account that is the first one after a restart.
         chain(first, upstream, 1, about="Another turn")
         last = chain(first, upstream, 3)
-    before = set(first.asked()[1:])
+        before = set(first.asked()[1:])
+        first.gateway.signal(signal.SIGTERM if persist else signal.SIGKILL)
+        first.gateway.process.wait(30)
     assert len(before) == 1
     up.requests.clear()
     with pooled(tmp_path, text, up) as second:
@@ -217,6 +220,8 @@ def test_an_account_that_was_removed(up: ScriptedUpstream, tmp_path: Path) -> No
     with pooled(tmp_path, three_accounts(), up) as first:
         first.ask(C, "chat/text", **asked)
         (old,) = first.asked()
+        first.gateway.signal(signal.SIGTERM)
+        assert first.gateway.process.wait(30) == 0
     left = [name for name in NAMES if name != old]
     with pooled(tmp_path, config([account(name) for name in left]), up) as second:
         second.ask(C, "chat/text", **asked)
