@@ -158,7 +158,9 @@ def test_a_limit_moves_a_chain_once(gateway: Pooled, upstream: Protocol) -> None
 
 def session_of(client: str, turn: int, agent: str = "") -> tuple[Protocol, dict[str, str], dict[str, Any]]:
     """A turn of a session as a client sends it: the protocol, what names the session, and the history."""
-    said = [{"role": "assistant" if number % 2 else "user", "content": f"{number}"} for number in range(2 * turn + 1)]
+    said: list[dict[str, Any]] = [
+        {"role": "assistant" if number % 2 else "user", "content": f"{number}"} for number in range(2 * turn + 1)
+    ]
     if client == "claude-code":
         # Reminders come and go in the first turn, and the line for billing changes in every request.
         said[0] = {"role": "user", "content": [{"type": "text", "text": f"<system-reminder>{turn}</system-reminder>"}]}
@@ -197,7 +199,7 @@ REASONS: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("reason", REASONS)
 def test_why_a_conversation_has_left_its_account(gateway: Pooled, reason: str) -> None:
     broken, words = REASONS[reason]
-    asked = {"headers": {"x-session-affinity": f"ses_{reason}"}}
+    asked: dict[str, Any] = {"headers": {"x-session-affinity": f"ses_{reason}"}}
     gateway.ask(C, "chat/text", **asked)
     (old,) = gateway.asked()
     if reason == "by hand":
@@ -216,7 +218,7 @@ def test_why_a_conversation_has_left_its_account(gateway: Pooled, reason: str) -
 
 
 def test_an_account_that_was_removed(up: ScriptedUpstream, tmp_path: Path) -> None:
-    asked = {"headers": {"x-session-affinity": "ses_1"}}
+    asked: dict[str, Any] = {"headers": {"x-session-affinity": "ses_1"}}
     with pooled(tmp_path, three_accounts(), up) as first:
         first.ask(C, "chat/text", **asked)
         (old,) = first.asked()
