@@ -13,7 +13,7 @@ import msgspec
 
 from trilogue.errors import ClientError
 from trilogue.gateway.admin.failure_words import choice, consequence, meaning
-from trilogue.gateway.observe.record import RequestRecord, loss_codes
+from trilogue.gateway.observe.record import CacheUse, RequestRecord, loss_codes
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.usage.cost import cost_of
 from trilogue.model import LOSSES, Json, Loss, Protocol, Usage
@@ -58,6 +58,7 @@ def summary(record: RequestRecord, services: Services) -> dict[str, Json]:
         "severity": _worst(record.losses),
         **_times(record, attempts),
         **_tokens(record.usage),
+        "session": record.cache.session if record.cache is not None else None,
         **_cost(record, services),
     }
 
@@ -75,6 +76,7 @@ def everything(record: RequestRecord, services: Services) -> dict[str, Json]:
         "attempts": _attempts(record),
         "losses": [shown_loss(loss) for loss in record.losses],
         "policies": [_decision(record, one) for one in record.policies],
+        **_session(record.cache),
         **_model_rules(record, services),
     }
     return shown
@@ -126,7 +128,27 @@ def _tokens(usage: Usage | None) -> dict[str, Json]:
         "output_tokens": None if usage is None else usage.output,
         "reasoning_tokens": None if usage is None else usage.reasoning,
         "searches": None if usage is None else usage.searches,
+        "cache_hit_rate": None if usage is None else _hit_rate(usage.input, usage.cache_read),
         "estimated": usage is not None and usage.estimated,
+    }
+
+
+def _hit_rate(tokens: int, read: int | None) -> float | None:
+    """Return the part of the input tokens that was read from the cache; None if that is unknown."""
+    return None if not tokens or read is None else round(read / tokens, 4)
+
+
+def _session(use: CacheUse | None) -> dict[str, Json]:
+    """Return what the cache has saved in a request's session until then, and why the request has read less."""
+    known = use or CacheUse(session="")
+    return {
+        "session_requests": known.requests if use is not None else None,
+        "session_input_tokens": known.input if use is not None else None,
+        "session_cache_read_tokens": known.read if use is not None else None,
+        "session_cache_write_tokens": known.written if use is not None else None,
+        "session_hit_rate": _hit_rate(known.input, known.read),
+        "compared_with": known.before or None,
+        "cache_missed": known.missed or None,
     }
 
 

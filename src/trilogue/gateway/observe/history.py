@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.observe.sessions import Sessions
 
 _NOT_ADMITTED = (401, 403)
 
@@ -16,6 +17,7 @@ class RequestHistory(Observer):
 
     def __init__(self, limit: int = 0) -> None:
         self._records: deque[RequestRecord] = deque(maxlen=limit)
+        self.sessions = Sessions()
 
     def __len__(self) -> int:
         return len(self._records)

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from trilogue.errors import UpstreamError
+from trilogue.gateway.observe.sessions import LEAST_BYTES
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread, later
 from trilogue.gateway.request.learning import read_lesson, remember
 from trilogue.gateway.request.outbound import Place
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt, prepare
 from trilogue.gateway.response.attempt_loop import AttemptLoop
+from trilogue.gateway.response.cache_use import note_cache_use
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.judged_relay import JudgedRelay
@@ -72,7 +75,17 @@ async def respond(
     record.decision, record.targets = plan.decision, targets
     if services.observers.request_planned is not None:
         services.observers.request_planned(record)
-    await RequestAttempts(context, services, limits, plan, client=client, large=size > LARGE_BYTES).run(now)
+    attempts = RequestAttempts(context, services, limits, plan, client=client, large=size > LARGE_BYTES)
+    await attempts.run(now)
+    if attempts.attempt is not None and services.history.limit:
+        body, sessions = attempts.attempt.outbound.request.body, services.history.sessions
+        if len(body) >= LEAST_BYTES:
+            response_id = client.stamp().response_id or record.response_id
+            noted = partial(note_cache_use, sessions, call, record, body, sticky, response_id)
+            if len(body) > LARGE_BYTES:
+                later(noted)
+            else:
+                noted()
 
 
 class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
