@@ -128,6 +128,14 @@ def shown(protocol: Protocol, usage: Body) -> tuple[int, int, int]:
     return usage[name] - read - written, read, written
 
 
+def final_usage(answer: sdk.Accumulated) -> Body:
+    """The usage that an SDK has at the end of a stream."""
+    assert answer.error is None
+    assert answer.final is not None
+    usage: Body = answer.final["usage"]
+    return usage
+
+
 PAIRS = pytest.mark.parametrize(
     ("client", "upstream"), list(product(Protocol, Protocol)), ids=lambda protocol: protocol.short
 )
@@ -147,8 +155,7 @@ def test_streams(gateway: Gateway, up: ScriptedUpstream, client: Protocol, upstr
         usage = usage_of(upstream, *shape)
         up.say(*sse_answer(framed(upstream, events(upstream, {**usage, "output_tokens": 1}, usage))))
         answer = sdk.accumulate(client, asked(gateway, client, upstream, stream=True))
-        assert answer.error is None
-        found = shown(client, answer.final["usage"])
+        found = shown(client, final_usage(answer))
         assert sum(found) == sum(shape)
         if client is M and upstream is not M and not shape[0]:
             assert found[0] == 1
@@ -258,4 +265,4 @@ def test_what_other_clients_get_from_a_messages_upstream(
     start, end, used = MESSAGES[name]
     up.say(*sse_answer(framed(M, events(M, start, end))))
     answer = sdk.accumulate(client, asked(gateway, client, M, stream=True))
-    assert (answer.error, shown(client, answer.final["usage"])) == (None, used)
+    assert shown(client, final_usage(answer)) == used
