@@ -24,6 +24,8 @@ CONFIG = f"""
 keys: [env:TRILOGUE_KEY]
 providers:
   chat: {{protocol: openai_chat_completions, base_url: {BASES[C]}, accounts: [{account("a")}, {account("b")}]}}
+  loose: {{protocol: openai_chat_completions, base_url: {BASES[C]}, accounts: [{account("a")}, {account("b")}],
+    pool: {{sticky: false}}}}
   single: {{protocol: openai_chat_completions, base_url: {BASES[C]}, accounts: [{account("a")}]}}
 {ADMIN}"""
 SESSION = {"x-session-affinity": "ses_1"}
@@ -128,6 +130,23 @@ def test_other_reasons(gateway: Pooled) -> None:
     gateway.renew()
     found = ask(gateway, turn(3), (12_000, 0), "single/m", headers=headers)
     assert found["cache_missed"] == "other provider (chat before)"
+
+
+def test_an_account_that_was_changed_without_a_failure(gateway: Pooled) -> None:
+    """Conversations need not stay with an account; and a client may name its sessions anew."""
+    headers = {"x-session-affinity": "loose"}
+    ask(gateway, turn(0), (4_000, 0), "loose/m", headers=headers)
+    found = ask(gateway, turn(1), (8_000, 0), "loose/m", headers=headers)
+    assert found["cache_missed"] == (
+        "other account (a before): conversations of this provider stay with no account (pool.sticky)"
+    )
+    named = {"x-session-affinity": "named"}
+    ask(gateway, turn(0), (4_000, 0), headers=named)
+    # Responses clients may send a key of the cache as well, which names the conversation.
+    say(gateway.up, 8_000, 0)
+    answer = gateway.ask(R, "chat/m", headers=named, input="word " * 2_000, prompt_cache_key="k")
+    found = explained(gateway, answer.headers["x-request-id"])
+    assert found["cache_missed"].endswith("did not know any more which account the conversation was with")
 
 
 def test_an_upstream_that_does_not_say_what_it_has_read(gateway: Pooled) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from trilogue.errors import ClientError
 from trilogue.gateway.admin.failure_words import choice, consequence, meaning
 from trilogue.gateway.observe.record import CacheUse, RequestRecord, loss_codes
+from trilogue.gateway.observe.sessions import OTHER_ACCOUNT
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.usage.cost import cost_of
 from trilogue.model import LOSSES, Json, Loss, Protocol, Usage
@@ -76,7 +77,7 @@ def everything(record: RequestRecord, services: Services) -> dict[str, Json]:
         "attempts": _attempts(record),
         "losses": [shown_loss(loss) for loss in record.losses],
         "policies": [_decision(record, one) for one in record.policies],
-        **_session(record.cache),
+        **_session(record, services),
         **_model_rules(record, services),
     }
     return shown
@@ -138,8 +139,9 @@ def _hit_rate(tokens: int, read: int | None) -> float | None:
     return None if not tokens or read is None else round(read / tokens, 4)
 
 
-def _session(use: CacheUse | None) -> dict[str, Json]:
+def _session(record: RequestRecord, services: Services) -> dict[str, Json]:
     """Return what the cache has saved in a request's session until then, and why the request has read less."""
+    use = record.cache
     known = use or CacheUse(session="")
     return {
         "session_requests": known.requests if use is not None else None,
@@ -148,8 +150,19 @@ def _session(use: CacheUse | None) -> dict[str, Json]:
         "session_cache_write_tokens": known.written if use is not None else None,
         "session_hit_rate": _hit_rate(known.input, known.read),
         "compared_with": known.before or None,
-        "cache_missed": known.missed or None,
+        "cache_missed": f"{known.missed}{_unnoticed(record, known, services)}" or None,
     }
+
+
+def _unnoticed(record: RequestRecord, use: CacheUse, services: Services) -> str:
+    """Return why a session has changed its account although no attempt has left one; "" otherwise."""
+    attempts = record.decision.attempts if record.decision is not None else []
+    if not use.missed.startswith(OTHER_ACCOUNT) or any(attempt.left for attempt in attempts):
+        return ""
+    pool = services.pools.pools.get(record.provider)
+    if pool is not None and not pool.settings.sticky:
+        return ": conversations of this provider stay with no account (pool.sticky)"
+    return ": the gateway did not know any more which account the conversation was with"
 
 
 def _cost(record: RequestRecord, services: Services) -> dict[str, Json]:

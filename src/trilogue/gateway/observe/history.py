@@ -35,6 +35,8 @@ class RequestHistory(Observer):
         """Keep this many requests from now on."""
         if limit != self.limit:
             self._records = deque(self._records, maxlen=limit)
+        if not limit:
+            self.sessions = Sessions()
 
     def request_ended(self, record: RequestRecord) -> None:
         """Keep a request, unless it was refused for its key: whoever can connect could replace all others by those."""

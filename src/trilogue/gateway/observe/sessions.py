@@ -29,6 +29,7 @@ MOST_OF_ONE = MOST_BYTES // 4
 LEAST_MISSED = 1_024
 """Tokens that may be missing: providers cache in steps, and not the end of a request."""
 SHARE_MISSED = 0.2
+OTHER_ACCOUNT = "other account"
 EXPIRES_SECONDS = 300.0
 """The shortest time that providers keep a prefix."""
 
@@ -123,7 +124,7 @@ def why_missed(before: Sent, sent: Sent, read: int | None) -> str:
     if before.provider != sent.provider:
         return f"other provider ({before.provider} before)"
     if before.account != sent.account:
-        return f"other account ({before.account} before)"
+        return f"{OTHER_ACCOUNT} ({before.account} before)"
     found = first_difference(before.body, sent.body)
     if found or read is None:
         # Where the upstream does not say what it has read, only a difference is worth telling.
