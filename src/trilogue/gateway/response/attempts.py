@@ -77,15 +77,8 @@ async def respond(
         services.observers.request_planned(record)
     attempts = RequestAttempts(context, services, limits, plan, client=client, large=size > LARGE_BYTES)
     await attempts.run(now)
-    if attempts.attempt is not None and services.history.limit:
-        body, sessions = attempts.attempt.outbound.request.body, services.history.sessions
-        if len(body) >= LEAST_BYTES:
-            response_id = client.stamp().response_id or record.response_id
-            noted = partial(note_cache_use, sessions, call, record, body, sticky, response_id)
-            if len(body) > LARGE_BYTES:
-                later(noted)
-            else:
-                noted()
+    if size >= LEAST_BYTES or call.turn is not None:
+        _note_cache_use(attempts, sticky)
 
 
 class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
@@ -191,6 +184,20 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
             refused.learn(planned.provider, planned.account, call.whole, call.client, failure)
             if call.memory is not None:
                 refused.learn_kept(planned.provider, planned.account, call.memory.found)
+
+
+def _note_cache_use(attempts: RequestAttempts, sticky: str) -> None:
+    """Note what the prompt cache has saved for a request that has got its response, if requests are kept."""
+    history, attempt, client = attempts.services.history, attempts.attempt, attempts.client
+    if attempt is None or not history.limit or len(attempt.outbound.request.body) < LEAST_BYTES:
+        return
+    body, record = attempt.outbound.request.body, attempts.context.record
+    response_id = client.stamp().response_id or record.response_id
+    noted = partial(note_cache_use, history.sessions, client.call, record, body, sticky, response_id)
+    if len(body) > LARGE_BYTES:
+        later(noted)
+    else:
+        noted()
 
 
 def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:
