@@ -82,6 +82,7 @@ def _sections(request: Row) -> Iterator[tuple[str, list[str]]]:
     yield "times", [_times(request)]
     if request["input_tokens"] is not None:
         yield "tokens", [_tokens(request)]
+        yield "cache", list(_cache(request))
         yield "cost", [_cost(request)]
     elif request["first_token_ms"] is not None and not request["running"]:
         yield "tokens", ["unknown: the response ended before the upstream reported them"]
@@ -198,6 +199,27 @@ def _tokens(request: Row) -> str:
     estimated = ", estimated" if request["estimated"] else ""
     given, written = count(request["input_tokens"]), count(request["output_tokens"])
     return f"{given} in{cached}, {written} out{reasoning}{searches}{estimated}"
+
+
+def _cache(request: Row) -> Iterator[str]:
+    """Yield how much of the input was read from the cache, in the request and in its session, and why not more."""
+    rate = request.get("cache_hit_rate")
+    if rate is None:
+        yield "unknown: the upstream does not say what it has read" if request["input_tokens"] else "no input"
+    else:
+        written = request["cache_write_tokens"]
+        more = f", {count(written)} written" if written else ""
+        yield f"{_share(rate)} read{more}, {count(request['fresh_tokens'])} missed"
+    if request.get("session_requests"):
+        read = request["session_hit_rate"]
+        of = f"{_share(read)} of {count(request['session_input_tokens'])} read" if read is not None else "unknown"
+        yield f"session {request['session']}: {counted(request['session_requests'], 'request')}, {of}"
+    if request.get("cache_missed"):
+        yield f"not as in {request['compared_with']}: {request['cache_missed']}"
+
+
+def _share(rate: float) -> str:
+    return f"{100 * rate:.0f} %"
 
 
 def _cost(request: Row) -> str:

@@ -26,6 +26,8 @@ class Attempt(Struct, kw_only=True, gc=False):
     parameter that it refused). `action`: the verdict on a failure, or `answered`, `released` (the client disconnected),
     or empty while it is running.
 
+    `left`: the account that the conversation was with until then, and `broken`: why it is not this one.
+
     `text`: the failure in our own words, if it has any. `protocol`: that of the request to the upstream. `connect`:
     seconds that a new connection took; None if there was none. `first_byte`: when the headers of the response came.
     """
@@ -35,6 +37,7 @@ class Attempt(Struct, kw_only=True, gc=False):
     model: str
     how: str
     broken: str = ""
+    left: str = ""
     proxy: int | None = None
     started: float = 0.0
     ended: float | None = None

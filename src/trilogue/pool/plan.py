@@ -224,6 +224,7 @@ class AttemptPlan(Struct, eq=False):
             model=target.model,
             how=lease.how,
             broken=lease.broken,
+            left=lease.left,
             proxy=proxy,
             started=lease.since - decision.at,
         )

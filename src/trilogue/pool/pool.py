@@ -37,6 +37,7 @@ class AccountChoice(NamedTuple):
     account: Account
     how: str
     broken: str
+    left: str = ""
 
 
 class Survey(Struct, frozen=True, kw_only=True):
@@ -108,18 +109,18 @@ class Pool:
             ready.bring_back(now)
         if now < health.cooldown_until or (now < health.failing_until and not include_failing):
             return None
-        account, how, broken = None, "sticky", ""
+        account, how, broken, left = None, "sticky", "", ""
         if request.only:
             return self._only(now, request, include_failing=include_failing)
         if request.sticky and self.settings.sticky:
-            account, broken = self._sticky_account(now, request, include_failing=include_failing)
+            account, broken, left = self._sticky_account(now, request, include_failing=include_failing)
         if account is None:
             how, account = "strategy", ready.first(now, request, include_failing=include_failing)
             if account is None:
                 return None
         if now < account.failing_until:
             how = "last_resort"
-        return AccountChoice(account, how, broken)
+        return AccountChoice(account, how, broken, left)
 
     def _only(self, now: float, request: AccountRequest, *, include_failing: bool) -> AccountChoice | None:
         account = self._by_name.get(request.only)
@@ -136,7 +137,7 @@ class Pool:
         """Reserve what `pick` has found, and assign the conversation to it."""
         if request.sticky and self.settings.sticky and choice.how != "sticky":
             self.bind(request.sticky, choice.account, now)
-        return self.take(choice.account, now, request, choice.how, choice.broken)
+        return self.take(choice.account, now, request, choice.how, choice.broken, choice.left)
 
     def considered(self, model: str) -> Considered:
         """Return how many accounts there are and which are unavailable for a model, for the record."""
@@ -148,19 +149,25 @@ class Pool:
 
     def _sticky_account(
         self, now: float, request: AccountRequest, *, include_failing: bool
-    ) -> tuple[Account | None, str]:
-        """Return the account that the conversation belongs to if it is available; else the reason."""
+    ) -> tuple[Account | None, str, str]:
+        """Return the account that the conversation belongs to if it is available; else the reason, and its name."""
         name = self.sticky.find(request.sticky)
         if name is None:
-            return None, ""
+            return None, "", ""
         account = self._by_name.get(name)
         if account is None:
-            return None, "gone"
+            return None, "gone", name
         why = self.ready.why_unavailable(account, now, request, include_failing=include_failing)
-        return (None, why) if why else (account, "")
+        return (None, why, name) if why else (account, "", "")
 
     def take(
-        self, account: Account, now: float, request: AccountRequest, how: str = "strategy", broken: str = ""
+        self,
+        account: Account,
+        now: float,
+        request: AccountRequest,
+        how: str = "strategy",
+        broken: str = "",
+        left: str = "",
     ) -> Lease:
         """Reserve this account, whether it is available or not."""
         account.in_flight += 1
@@ -170,7 +177,7 @@ class Pool:
             account.tokens.take(now, request.tokens)
         self._counted[account.index] = account
         self._rank(account)
-        return Lease(account, request.model, request.tokens, now, how, broken)
+        return Lease(account, request.model, request.tokens, now, how, broken, left)
 
     def _rank(self, account: Account) -> None:
         """Move an account back after a use. Ranks never fall: the queues rely on that."""

@@ -154,6 +154,10 @@ def _apply(pool: Pool, change: Change, now: float) -> None:
     if isinstance(change, Learned):
         pool.lessons.take_over(change)
         return
+    if isinstance(change, Bound):
+        # Also if the account is gone: the decision record then says which one it was.
+        pool.sticky.bind(change.key, change.account)
+        return
     account = pool.account(change.account)
     if account is None:
         return
@@ -166,8 +170,6 @@ def _apply(pool: Pool, change: Change, now: float) -> None:
         case Adjusted():
             account.adjustment = change.adjust
             pool.balance_changed(account)
-        case Bound():
-            pool.sticky.bind(change.key, change.account)
 
 
 STATES = ("ready", "failing", "limited", "cooling", "refused", "disabled")

@@ -5,7 +5,7 @@ The names are those of `pool.health.classify`, its actions and scopes.
 
 from __future__ import annotations
 
-from trilogue.pool import Attempt
+from trilogue.pool import Attempt, Decision
 from trilogue.pool.decision import ADJUSTED, PROBE, STRIPPED
 
 MEANINGS: dict[str, str] = {
@@ -60,6 +60,22 @@ _HOW = {
     STRIPPED: "the same account again, without earlier reasoning",
     ADJUSTED: "the same account again, without the parameter",
 }
+_STAYED = frozenset({"sticky", PROBE, STRIPPED, ADJUSTED, "last_resort"})
+"""how attempts are made with the account that a conversation is with"""
+LEFT: dict[str, str] = {
+    "gone": "the configuration has no such account any more",
+    "tried": "the account has failed",
+    "cooling": "the account cools down",
+    "model": "the account is not used for this model now",
+    "failing": "the account has failed lately and is used last",
+    "disabled": "the account is disabled",
+    "by_hand": "the account was disabled by hand",
+    "balance": "the balance of the account is used up",
+    "concurrency": "the account is at its limit of requests at a time",
+    "requests_per_minute": "the account is at its limit of requests per minute",
+    "tokens_per_minute": "the account is at its limit of tokens per minute",
+}
+"""why a conversation has left its account, where no failure says it"""
 
 
 def meaning(attempt: Attempt) -> str:
@@ -83,6 +99,24 @@ def consequence(attempt: Attempt) -> str:
     return text.format(scope=_SCOPES.get(attempt.scope, attempt.scope), seconds=seconds)
 
 
-def choice(attempt: Attempt) -> str:
-    """Return why an attempt went to its account."""
-    return _HOW.get(attempt.how, attempt.how)
+def choice(attempt: Attempt, decision: Decision) -> str:
+    """Return why an attempt went to its account, and why the conversation has left the one that it was with."""
+    how = _HOW.get(attempt.how, attempt.how)
+    if not attempt.left:
+        return how
+    earlier = [one for one in decision.attempts[: decision.attempts.index(attempt)] if one.provider == attempt.provider]
+    moved = next((one for one in earlier if one.left), attempt)
+    failed = next((one for one in earlier if one.account == moved.left), None)
+    if failed is not None and failed.how not in _STAYED:
+        # A new conversation, whose first account has failed: it was with none before.
+        return how
+    return f"{how}; the conversation was with {moved.left} and changed because {_why_left(moved, failed, decision)}"
+
+
+def _why_left(moved: Attempt, failed: Attempt | None, decision: Decision) -> str:
+    """Return why a conversation had to change its account. `failed`: the attempt with the old one, if there was one."""
+    if failed is not None:
+        return meaning(failed)
+    skipped = [one for choice in decision.considered if choice.provider == moved.provider for one in choice.skipped]
+    why = next((one.why for one in skipped if one.account == moved.left), moved.broken)
+    return MEANINGS.get(why) or LEFT.get(why) or LEFT.get(moved.broken) or why

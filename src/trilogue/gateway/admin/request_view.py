@@ -13,7 +13,8 @@ import msgspec
 
 from trilogue.errors import ClientError
 from trilogue.gateway.admin.failure_words import choice, consequence, meaning
-from trilogue.gateway.observe.record import RequestRecord, loss_codes
+from trilogue.gateway.observe.record import CacheUse, RequestRecord, loss_codes
+from trilogue.gateway.observe.sessions import OTHER_ACCOUNT
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.usage.cost import cost_of
 from trilogue.model import LOSSES, Json, Loss, Protocol, Usage
@@ -58,6 +59,7 @@ def summary(record: RequestRecord, services: Services) -> dict[str, Json]:
         "severity": _worst(record.losses),
         **_times(record, attempts),
         **_tokens(record.usage),
+        "session": record.cache.session if record.cache is not None else None,
         **_cost(record, services),
     }
 
@@ -75,6 +77,7 @@ def everything(record: RequestRecord, services: Services) -> dict[str, Json]:
         "attempts": _attempts(record),
         "losses": [shown_loss(loss) for loss in record.losses],
         "policies": [_decision(record, one) for one in record.policies],
+        **_session(record, services),
         **_model_rules(record, services),
     }
     return shown
@@ -126,8 +129,40 @@ def _tokens(usage: Usage | None) -> dict[str, Json]:
         "output_tokens": None if usage is None else usage.output,
         "reasoning_tokens": None if usage is None else usage.reasoning,
         "searches": None if usage is None else usage.searches,
+        "cache_hit_rate": None if usage is None else _hit_rate(usage.input, usage.cache_read),
         "estimated": usage is not None and usage.estimated,
     }
+
+
+def _hit_rate(tokens: int, read: int | None) -> float | None:
+    """Return the part of the input tokens that was read from the cache; None if that is unknown."""
+    return None if not tokens or read is None else round(read / tokens, 4)
+
+
+def _session(record: RequestRecord, services: Services) -> dict[str, Json]:
+    """Return what the cache has saved in a request's session until then, and why the request has read less."""
+    use = record.cache
+    known = use or CacheUse(session="")
+    return {
+        "session_requests": known.requests if use is not None else None,
+        "session_input_tokens": known.input if use is not None else None,
+        "session_cache_read_tokens": known.read if use is not None else None,
+        "session_cache_write_tokens": known.written if use is not None else None,
+        "session_hit_rate": _hit_rate(known.input, known.read),
+        "compared_with": known.before or None,
+        "cache_missed": f"{known.missed}{_unnoticed(record, known, services)}" or None,
+    }
+
+
+def _unnoticed(record: RequestRecord, use: CacheUse, services: Services) -> str:
+    """Return why a session has changed its account although no attempt has left one; "" otherwise."""
+    attempts = record.decision.attempts if record.decision is not None else []
+    if not use.missed.startswith(OTHER_ACCOUNT) or any(attempt.left for attempt in attempts):
+        return ""
+    pool = services.pools.pools.get(record.provider)
+    if pool is not None and not pool.settings.sticky:
+        return ": conversations of this provider stay with no account (pool.sticky)"
+    return ": the gateway did not know any more which account the conversation was with"
 
 
 def _cost(record: RequestRecord, services: Services) -> dict[str, Json]:
@@ -155,6 +190,8 @@ def _protocol(short: str) -> Protocol | None:
 
 def _attempts(record: RequestRecord) -> list[dict[str, Json]]:
     decision = record.decision
+    if decision is None:
+        return []
     return [
         {
             "provider": attempt.provider,
@@ -162,8 +199,9 @@ def _attempts(record: RequestRecord) -> list[dict[str, Json]]:
             "model": attempt.model,
             "protocol": attempt.protocol,
             "how": attempt.how,
-            "chosen": choice(attempt),
+            "chosen": choice(attempt, decision),
             "broken": attempt.broken,
+            "left": attempt.left,
             "proxy": attempt.proxy,
             "began_ms": _since(record, attempt.started),
             "connect_ms": _ms(attempt.connect),
@@ -177,7 +215,7 @@ def _attempts(record: RequestRecord) -> list[dict[str, Json]]:
             "scope": attempt.scope,
             "cooldown_seconds": attempt.rests,
         }
-        for attempt in (decision.attempts if decision is not None else ())
+        for attempt in decision.attempts
     ]
 
 

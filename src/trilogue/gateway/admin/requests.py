@@ -54,6 +54,7 @@ class RequestQuery(Struct, frozen=True):
     errors: bool | None = None
     running: bool | None = None
     losses: bool | None = None
+    session: str = ""
 
     def wants(self, record: RequestRecord) -> bool:
         """Return whether a request is one of those."""
@@ -64,6 +65,7 @@ class RequestQuery(Struct, frozen=True):
             and self.errors in (None, failed(record))
             and self.running in (None, not record.ended_at)
             and self.losses in (None, bool(record.losses))
+            and self.session in ("", record.cache.session if record.cache is not None else None)
         )
 
 
@@ -161,4 +163,6 @@ def _query(given: dict[str, str]) -> RequestQuery:
             if given[name] not in _BOOLEANS:
                 raise AdminError(400, f"{name} must be true or false", "bad_query")
             flags[name] = _BOOLEANS[given[name]]
-    return RequestQuery(int(limit), given.get("model", ""), given.get("key", ""), status, **flags)
+    return RequestQuery(
+        int(limit), given.get("model", ""), given.get("key", ""), status, session=given.get("session", ""), **flags
+    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.observe.sessions import Sessions
 
 _NOT_ADMITTED = (401, 403)
 
@@ -16,6 +17,7 @@ class RequestHistory(Observer):
 
     def __init__(self, limit: int = 0) -> None:
         self._records: deque[RequestRecord] = deque(maxlen=limit)
+        self.sessions = Sessions()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -33,6 +35,8 @@ class RequestHistory(Observer):
         """Keep this many requests from now on."""
         if limit != self.limit:
             self._records = deque(self._records, maxlen=limit)
+        if not limit:
+            self.sessions = Sessions()
 
     def request_ended(self, record: RequestRecord) -> None:
         """Keep a request, unless it was refused for its key: whoever can connect could replace all others by those."""

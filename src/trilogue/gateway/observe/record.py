@@ -21,6 +21,21 @@ INTERNAL = " (internal)"
 """the end of the path of a request that a policy has made"""
 
 
+class CacheUse(Struct, frozen=True, kw_only=True, gc=False):
+    """What the prompt cache has saved in a session, up to and with one of its requests. Tokens, of this worker alone.
+
+    `before`: the request that it was compared with. `missed`: why it has read less than that one had as input.
+    """
+
+    session: str
+    requests: int = 0
+    input: int = 0
+    read: int = 0
+    written: int = 0
+    before: str = ""
+    missed: str = ""
+
+
 class RequestRecord(Struct, kw_only=True, eq=False, gc=False):
     """One request so far. Times are those of `time.monotonic`; fields that are not known yet have their defaults.
 
@@ -51,6 +66,8 @@ class RequestRecord(Struct, kw_only=True, eq=False, gc=False):
     content_at: float | None = None
     """when the client got the first content of a stream"""
     usage: Usage | None = None
+    cache: CacheUse | None = None
+    """what the prompt cache has saved in the session; None if the request is small or belongs to no session"""
     uncertain: int = 0
     """attempts that may have cost something although nobody has said what; the one that `usage` is about is among them
     until it is settled"""

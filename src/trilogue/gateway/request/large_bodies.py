@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 
 from trilogue.jsontext.text import LARGE_BYTES
 
-__all__ = ["LARGE_BYTES", "in_thread"]
+__all__ = ["LARGE_BYTES", "in_thread", "later"]
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -39,6 +39,11 @@ async def in_thread(work: Callable[Given, Result], *args: Given.args, **kwargs: 
         job.cancel()
         # Break the reference cycle: they hold what is raised, and that holds this frame.
         del job, waiter
+
+
+def later(work: Callable[[], None]) -> None:
+    """Do work that nobody waits for."""
+    _threads.submit(work)
 
 
 def _done(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[Result], job: Future[Result]) -> None:

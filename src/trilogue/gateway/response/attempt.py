@@ -74,7 +74,12 @@ class UpstreamAttempt:
     @property
     def origin(self) -> OriginAccount | None:
         """The account that knows the response by its id; None if the id is the gateway's own."""
-        return OriginAccount(self.planned.provider, self.planned.account) if self.outbound.exchange is None else None
+        return self.account if self.outbound.exchange is None else None
+
+    @property
+    def account(self) -> OriginAccount:
+        """The account that the attempt goes to."""
+        return OriginAccount(self.planned.provider, self.planned.account)
 
     async def send(self, limits: TimeLimits, stream: bool, observers: ByteObservers | None) -> None:
         """Send the request and wait for the headers of the response. Raises UpstreamError."""

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from trilogue.errors import UpstreamError
+from trilogue.gateway.observe.sessions import LEAST_BYTES
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread, later
 from trilogue.gateway.request.learning import read_lesson, remember
 from trilogue.gateway.request.outbound import Place
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt, prepare
 from trilogue.gateway.response.attempt_loop import AttemptLoop
+from trilogue.gateway.response.cache_use import note_cache_use
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.judged_relay import JudgedRelay
@@ -33,7 +36,7 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.state import STEADY_OFFSET, steady_time
-from trilogue.state.responses import OriginAccount
+from trilogue.state.responses import StoredResponse
 from trilogue.translate.learning.remedies import Remedy
 
 _STORED_OBJECTS = (b'"file_id"', b'"vector_store_ids"')
@@ -66,13 +69,16 @@ async def respond(
     services.sync(now)
     if sticky and any(call.body.find(mark) >= 0 for mark in _STORED_OBJECTS):
         _prefer_home(services, targets, sticky, now)
-    if call.turn is not None and call.turn.origin is not None:
-        targets = _preferring(call.turn.origin, services, targets, sticky, now)
+    if call.turn is not None and call.turn.previous is not None:
+        targets = _preferring(call.turn.previous, services, targets, sticky, now)
     plan = services.pools.begin(now, context.request_id, targets, sticky=sticky, tokens=size // BYTES_PER_TOKEN)
     record.decision, record.targets = plan.decision, targets
     if services.observers.request_planned is not None:
         services.observers.request_planned(record)
-    await RequestAttempts(context, services, limits, plan, client=client, large=size > LARGE_BYTES).run(now)
+    attempts = RequestAttempts(context, services, limits, plan, client=client, large=size > LARGE_BYTES)
+    await attempts.run(now)
+    if size >= LEAST_BYTES or call.turn is not None:
+        _note_cache_use(attempts, sticky)
 
 
 class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
@@ -131,7 +137,10 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         if result.failure is not None:
             self.plan.failed(steady_time(), result.failure, committed=True)
         else:
-            response_id = result.response_id if CODECS[self.client.call.client].endpoint.continues else ""
+            response_id = ""
+            if CODECS[self.client.call.client].endpoint.continues:
+                # That of a translated response is the gateway's own.
+                response_id = result.response_id or self.client.stamp().response_id
             self.plan.finished(steady_time(), result.usage, response_id)
             if self.refused is not None and self.refused.concerns(planned):
                 # The upstream has responded without these parameters, so it was right to leave them out.
@@ -177,6 +186,20 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
                 refused.learn_kept(planned.provider, planned.account, call.memory.found)
 
 
+def _note_cache_use(attempts: RequestAttempts, sticky: str) -> None:
+    """Note what the prompt cache has saved for a request that has got its response, if requests are kept."""
+    history, attempt, client = attempts.services.history, attempts.attempt, attempts.client
+    if attempt is None or not history.limit or len(attempt.outbound.request.body) < LEAST_BYTES:
+        return
+    body, record = attempt.outbound.request.body, attempts.context.record
+    response_id = client.stamp().response_id or record.response_id
+    noted = partial(note_cache_use, history.sessions, client.call, record, body, sticky, response_id)
+    if len(body) > LARGE_BYTES:
+        later(noted)
+    else:
+        noted()
+
+
 def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:
     """Return the key of the conversation; "" if every provider has only one account, so that it does not matter."""
     for target in targets:
@@ -194,16 +217,21 @@ def _prefer_home(services: Services, targets: Sequence[Upstream], sticky: str, n
 
 
 def _preferring(
-    origin: OriginAccount, services: Services, targets: Sequence[Upstream], sticky: str, now: float
+    previous: StoredResponse, services: Services, targets: Sequence[Upstream], sticky: str, now: float
 ) -> Sequence[Upstream]:
-    """Prefer the account that knows the response which a request continues. Return the targets in that order.
+    """Prefer the account that made the response which a request continues. Return the targets in that order.
 
-    The pool knows it by the conversation, but not after a restart on another machine, and not among providers.
+    The pool knows it by the conversation, but not after a restart on another machine, and not among providers. Where
+    no upstream knows the response, any target will do, and an account that the pool knows has newer caches.
     """
-    pool = services.pools.pools.get(origin.provider)
-    account = pool.account(origin.account) if pool is not None else None
-    if pool is None or account is None:
+    origin = previous.origin or previous.made_by
+    pool = services.pools.pools.get(origin.provider) if origin is not None else None
+    account = pool.account(origin.account) if pool is not None and origin is not None else None
+    if origin is None or pool is None or account is None:
         return targets
-    if sticky and pool.settings.sticky:
+    is_known = previous.origin is None and pool.sticky.find(sticky) is not None
+    if sticky and pool.settings.sticky and not is_known:
         pool.bind(sticky, account, now)
+    if previous.origin is None:
+        return targets
     return sorted(targets, key=lambda target: target.provider != origin.provider)

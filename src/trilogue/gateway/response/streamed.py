@@ -262,7 +262,7 @@ class StreamRelay:
         else:
             body = final_response(self._client.held_back or b"".join(self._first.held))
         try:
-            await turn.keep(body, self._attempt.origin)
+            await turn.keep(body, self._attempt.origin, self._attempt.account)
         except StoreError:
             self._first.held.clear()
             self._client.drop_end()

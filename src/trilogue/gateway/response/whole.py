@@ -59,7 +59,7 @@ async def relay_whole(
     if continuation is not None:
         losses = [*losses, *continuation.losses]
     if client.call.turn is not None:
-        await client.call.turn.keep(body, attempt.origin)
+        await client.call.turn.keep(body, attempt.origin, attempt.account)
     if translation is not None and client.call.memory is not None:
         await client.call.memory.keep(translation.kept)
     client.reply(attempt, losses, body)

@@ -4,7 +4,7 @@ fields = read_state_fields(body)                        # fields.need_store: the
 turn = begin_turn(store, owner, body, fields)
 await turn.look_up()
 turn.expanded                                           # the request with its whole history, for any upstream
-await turn.keep(response, origin)                       # before the end of the response leaves
+await turn.keep(response, origin, made_by)              # before the end of the response leaves
 turn.release()                                          # always, at the end, also if one of these has failed
 """
 
@@ -148,6 +148,8 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     """whether a background job stores the response, with the events of its stream"""
     _renewing: asyncio.Task[None] | None = None
     _expanded: bytes | None = None
+    made_by: OriginAccount | None = None
+    """the account that has made the response"""
     changed: bytes | None = None
     """the whole request as policies have changed it; what is stored is the client's own"""
 
@@ -213,8 +215,12 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         """Return the turn with another form of its whole request, for one attempt."""
         return replace(self, history=(), _expanded=body, changed=None)
 
-    async def keep(self, body: bytes, origin: OriginAccount | None) -> None:
-        """Store the response and its items. Returns when they are durable. Raises StoreError."""
+    async def keep(self, body: bytes, origin: OriginAccount | None, made_by: OriginAccount | None = None) -> None:
+        """Store the response and its items. Returns when they are durable. Raises StoreError.
+
+        `origin`: the account that knows the response by its id. `made_by`: the account that has made it.
+        """
+        self.made_by = made_by
         if self.connection is not None and (not self.fields.stores or self.continues_connection):
             self._remember(self.connection, body, origin)
         if not self.fields.stores or self.in_job:
@@ -247,6 +253,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
             previous=self.fields.previous_response_id,
             conversation=self.fields.conversation_id if self.lease else None,
             origin=origin,
+            made_by=self.made_by if origin is None else None,
         )
         return response, Append(self.lease, (*own, *output_items(body))) if self.lease else None
 

@@ -29,7 +29,18 @@ FIELDS = {
 COST = "cost"
 RESERVED = "reserved"
 
-_TITLES = ("requests", "errors", "input", "cache read", "cache write", "output", "reasoning", "cost", "unknown cost")
+_TITLES = (
+    "requests",
+    "errors",
+    "input",
+    "cache read",
+    "cache write",
+    "hit rate",
+    "output",
+    "reasoning",
+    "cost",
+    "unknown cost",
+)
 
 encode = msgspec.json.Encoder(decimal_format="number").encode
 """encodes usage, with exact costs"""
@@ -81,18 +92,13 @@ def plain(cost: Decimal) -> str:
 
 def _row(line: UsageLine) -> tuple[str, ...]:
     counts, cost = line.counts, line.cost
-    numbers = (
-        counts.requests,
-        counts.errors,
-        counts.input,
-        counts.cache_read,
-        counts.cache_write,
-        counts.output,
-        counts.reasoning,
-    )
+    numbers = (counts.requests, counts.errors, counts.input, counts.cache_read, counts.cache_write)
+    rate = f"{100 * counts.cache_read / counts.input:.0f} %" if counts.input else ""
     shown = "unknown" if cost is None else f"${cost:,.4f}"
     unknown = f"{counts.unpriced:,}" if counts.unpriced else ""
-    return (*line.names, *(f"{number:,}" for number in numbers), shown, unknown)
+    rest = (counts.output, counts.reasoning)
+    figures = (*(f"{number:,}" for number in numbers), rate, *(f"{number:,}" for number in rest))
+    return (*line.names, *figures, shown, unknown)
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int], names: int) -> str:

@@ -130,7 +130,7 @@ class Lease(Struct, frozen=True, gc=False):
     """An account reserved for one attempt, until it is `finished`, `failed` or `released`. `since`: when.
 
     `how`: sticky, only, strategy, last_resort, probe, stripped or adjusted. `broken`: why a conversation had to change
-    its account.
+    its account, and `left`: which account that was.
     """
 
     account: Account
@@ -139,6 +139,7 @@ class Lease(Struct, frozen=True, gc=False):
     since: float
     how: str
     broken: str
+    left: str = ""
 
 
 class Account:

@@ -137,9 +137,10 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     """A response as its client knows it, with what a follow-up needs.
 
     `body` is the response object as JSON with its `output`; `input` are the items of this request alone, without those
-    of earlier turns. `request` is for the gateway: the fields of the request that a follow-up needs. `created`,
-    `expires` and `failure` are set by the store; `failure` is `WORKER_DIED` if the status in `body` is out of date
-    because the worker died.
+    of earlier turns. `request` is for the gateway: the fields of the request that a follow-up needs. `made_by`: the
+    account that made it, if that does not know it by its id: otherwise it is `origin`. `created`, `expires` and
+    `failure` are set by the store; `failure` is `WORKER_DIED` if the status in `body` is out of date because the worker
+    died.
     """
 
     owner: str
@@ -152,6 +153,7 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     previous: str | None = None
     conversation: str | None = None
     origin: OriginAccount | None = None
+    made_by: OriginAccount | None = None
     created: float = 0.0
     expires: float = 0.0
     failure: str = ""

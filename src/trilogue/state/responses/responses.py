@@ -61,6 +61,8 @@ class _Content(Struct, array_like=True):
     body: bytes
     input: tuple[StoredItem, ...]
     request: bytes
+    made_by: OriginAccount | None = None
+    """missing in what earlier versions have stored"""
 
 
 _CONTENT = msgspec.msgpack.Decoder(_Content)
@@ -174,7 +176,9 @@ class Responses(StorePart):
         if not is_storable(response.id) or not is_storable(response.owner) or response.id == response.previous:
             raise NotStorable("the response has an id that cannot be stored")
         try:
-            plain = msgspec.msgpack.encode(_Content(response.model, response.body, response.input, response.request))
+            plain = msgspec.msgpack.encode(
+                _Content(response.model, response.body, response.input, response.request, response.made_by)
+            )
         except UnicodeEncodeError:
             raise NotStorable("the response has an item with an id that cannot be stored") from None
         content = self._contents.encrypt(plain, response.owner, "response", response.id, response.previous)
@@ -197,6 +201,7 @@ class Responses(StorePart):
             previous=previous,
             conversation=conversation,
             origin=to_origin(provider, account),
+            made_by=plain.made_by,
             created=used,
             expires=expires,
             failure=failure,

@@ -4,7 +4,7 @@ import { may } from "../access.js";
 import { announce } from "../announce.js";
 import { get, getText } from "../api.js";
 import { badge, empty, h, show, tile, tiles, viewTitle } from "../dom.js";
-import { count, duration, money, NONE, time } from "../format.js";
+import { count, duration, money, NONE, percent, plural, time } from "../format.js";
 import { lossLabel, TONES } from "../json.js";
 import { phasesTable, readCapture } from "../phases.js";
 import { poll } from "../poll.js";
@@ -89,12 +89,14 @@ function factElements(request) {
       tile("First token", duration(ms(request.first_token_ms)), { note: request.stream ? "" : "not streamed" }),
       tile("Total", duration(ms(request.total_ms))),
       tile("Input", count(request.input_tokens), { note: cached(request) }),
+      tile("From the cache", percent(request.cache_hit_rate), { note: "of the input tokens" }),
       tile("Output", count(request.output_tokens), {
         note: request.reasoning_tokens ? `${count(request.reasoning_tokens)} reasoning` : "tokens",
       }),
       tile("Cost", money(request.cost, request.currency ?? "")),
     ),
     h("div", { class: "columns" }, attemptsCard(request), lossesCard(request)),
+    cacheCard(request),
     verdictsCard(request),
     askedCard(request),
   ];
@@ -106,6 +108,35 @@ function ms(value) {
 
 function cached(request) {
   return request.cache_read_tokens ? `${count(request.cache_read_tokens)} from the cache` : "tokens";
+}
+
+/** Return what the prompt cache has saved in the session of a request, and why not more. */
+function cacheCard(request) {
+  if (!request.session_requests) return null;
+  const before = request.compared_with;
+  return h(
+    "section",
+    { class: "card" },
+    h("h2", {}, "Prompt cache"),
+    h(
+      "p",
+      {},
+      `${count(request.cache_read_tokens)} tokens read, ${count(request.cache_write_tokens)} written, ` +
+        `${count(request.fresh_tokens)} missed. Session `,
+      h("a", { href: `#/requests?session=${encodeURIComponent(request.session)}` }, h("code", {}, request.session)),
+      ` until then: ${plural(request.session_requests, "request")}, ${percent(request.session_hit_rate)} of ` +
+        `${count(request.session_input_tokens)} input tokens read.`,
+    ),
+    request.cache_missed &&
+      h(
+        "p",
+        {},
+        badge("less was read than possible", "warn"),
+        " Compared with ",
+        h("a", { href: `#/requests/${encodeURIComponent(before)}` }, before),
+        `: ${request.cache_missed}`,
+      ),
+  );
 }
 
 function sentence(request) {

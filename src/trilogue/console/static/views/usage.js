@@ -191,6 +191,7 @@ function sums(groups, by) {
       { label: "Input", class: "number", cell: ({ sum }) => count(sum.input_tokens) },
       { label: "Cache read", class: "number", cell: ({ sum }) => count(sum.cache_read_tokens) },
       { label: "Cache write", class: "number", cell: ({ sum }) => count(sum.cache_write_tokens) },
+      { label: "Hit rate", class: "number", cell: ({ sum }) => percent(share(sum)) },
       { label: "Output", class: "number", cell: ({ sum }) => count(sum.output_tokens) },
       {
         label: "Cost",
