@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import ClientError, Unsupported
 from trilogue.gateway.request.call import Call, with_model, without_head
-from trilogue.gateway.request.learning import adjusted
+from trilogue.gateway.request.learning import adjusted, without_refused_betas
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
@@ -189,6 +189,9 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     extra, extra_headers = call.hop, CODECS[protocol].endpoint.extra_headers
     if extra_headers is not None:
         extra += tuple(extra_headers(wire).items())
+    if remedies:
+        extra, refused = without_refused_betas(extra, protocol, remedies, call)
+        losses = losses + refused
     sent = _request(call, place, protocol, target.profile, extra, dump(wire))
     exchange = up.exchange
     if call.asked is not None:
@@ -242,10 +245,12 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         body, changed = _fitted(call, body, _target(place, call.client, fit or UNCHANGED), repair)
         own = own + changed
     losses = losses + own
-    if place.remedies and fit is not None:
+    adjustable, headers = fit is not None or call.client not in provider.own_apis, call.forwarded
+    if place.remedies and adjustable:
         body, changed = _adjusted(call, body, place.remedies)
-        losses = losses + changed
-    request = _request(call, place, call.client, profile, call.forwarded, body)
+        headers, refused = without_refused_betas(headers, call.client, place.remedies, call)
+        losses = losses + changed + refused
+    request = _request(call, place, call.client, profile, headers, body)
     # An alias or a route gives the model another name; `provider/model` contains the name itself.
     shown = call.model if call.asked is None else call.asked.model
     renamed = model != shown and shown != f"{provider.name}/{model}"
@@ -254,7 +259,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         None,
         losses,
         call.client,
-        adjustable=fit is not None,
+        adjustable=adjustable,
         renamed=renamed,
         echo=echo,
         source=source,

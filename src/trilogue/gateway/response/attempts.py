@@ -157,13 +157,16 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         attempt = self.attempt
         if self.client.is_final or self.plan.adjusted or attempt is None or not attempt.outbound.adjustable:
             return False
-        body = attempt.outbound.request.body
-        if len(body) > LARGE_BYTES:
-            remedies = await in_thread(read_lesson, failure, body, self.client.call)
+        sent, protocol = attempt.outbound.request, attempt.outbound.protocol
+        if len(sent.body) > LARGE_BYTES:
+            remedies = await in_thread(read_lesson, failure, sent, protocol, self.client.call)
         else:
-            remedies = read_lesson(failure, body, self.client.call)
+            remedies = read_lesson(failure, sent, protocol, self.client.call)
         if not remedies:
             return False
+        if self.refused is not None and self.refused.concerns(attempt.planned):
+            # Servers that check one field after the other name only the first.
+            remedies = (*self.refused.remedies, *remedies)
         self.refused = RefusedParameters(attempt.planned.provider, attempt.planned.model, remedies)
         return True
 

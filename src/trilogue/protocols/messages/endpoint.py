@@ -138,6 +138,7 @@ ENDPOINT = Endpoint(
     auth=_KEY_HEADER,
     version_header=_VERSION_HEADER,
     extra_headers=extra_headers,
+    betas_header="anthropic-beta",
     is_client=_is_client,
     overload_status=True,
     limit_headers=LimitHeaders(
