@@ -8,6 +8,7 @@ the client's headers. A provider that speaks several protocols gets the one in w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -27,6 +28,7 @@ from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
@@ -50,18 +52,23 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
     only what is new. After this error, clients send everything.
     """
     endpoint = CODECS[protocol].endpoint
-    named = [name for name in endpoint.state_fields if b'"%b"' % name.encode() in body]
+    name = _state_field(body, endpoint)
+    if name is not None:
+        raise Unsupported(name, _KEEPS_NOTHING)
     refers = endpoint.continues and (may_refer(body) or body.find(b'"id"') >= 0)
-    if not named and not refers:
+    if not refers:
         return
-    fields = _decode_fields(body)
-    for name in named:
-        if bytes(fields.get(name, b"null")) != b"null":
-            raise Unsupported(name, _KEEPS_NOTHING)
-    given = fields.get("input", Raw())
+    given = _decode_fields(body).get("input", Raw())
     for position, item in enumerate(input_items(given) if refers and names_items(given) else ()):
         if reference_of(item) is not None:
             raise Unsupported(f"input[{position}]", _KEEPS_NOTHING)
+
+
+def _state_field(body: bytes, endpoint: Endpoint) -> str | None:
+    """Return the name of a field by which a request refers to what the upstream has stored; None if it does not."""
+    named = [name for name in endpoint.state_fields if body.find(b'"%b"' % name.encode()) >= 0]
+    fields = _decode_fields(body) if named else {}
+    return next((name for name in named if bytes(fields.get(name, b"null")) != b"null"), None)
 
 
 class Outbound(Struct, frozen=True, gc=False):
@@ -172,7 +179,7 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     target = _target(place, protocol, replace(profile, **fields) if fields else profile)
     options = RequestOptions(
         strict=call.strict,
-        repair=services.config.repair_history,
+        repair=services.config.repair_history is not False,
         sealer=call.sealer,
         recall=None if call.memory is None else _recalled(call.memory, place, services),
     )
@@ -240,7 +247,8 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         body, unbilled = _unbilled(call, body)
         own = own + unbilled
     fit = provider.own_profile(model, call.client) or fit
-    repair = services.config.repair_history and _has_tools(body)
+    repair = not profile.orphaned_calls or services.config.repair_history is True
+    repair = repair and _may_be_broken(body, call.client, services.config.repair_history)
     if fit is not None or repair:
         body, changed = _fitted(call, body, _target(place, call.client, fit or UNCHANGED), repair)
         own = own + changed
@@ -269,8 +277,21 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     )
 
 
+def _may_be_broken(body: bytes, protocol: Protocol, wanted: Literal["auto"] | bool) -> bool:
+    """Return whether a history may need a repair; other bodies need not be parsed.
+
+    If the upstream knows the start of the history, only it can tell whether a result belongs to a call.
+    """
+    codec = CODECS[protocol]
+    if not wanted or not (codec.may_lack_results(body) if wanted == "auto" else _has_tools(body)):
+        return False
+    if codec.endpoint.continues and may_refer(body):
+        return False
+    return _state_field(body, codec.endpoint) is None
+
+
 def _has_tools(body: bytes) -> bool:
-    """Return whether a history may have tool calls or results; other bodies need not be parsed for a repair."""
+    """Return whether a history may have tool calls or results."""
     return b'"tool' in body or b'_call"' in body or b'_call_output"' in body
 
 

@@ -260,3 +260,8 @@ class BlockDeltaEvent(Struct, gc=False, forbid_unknown_fields=True):
     type: str
     index: int
     delta: BlockDelta
+
+
+def may_lack_results(body: bytes) -> bool:
+    """Return whether a history may have more tool calls than results, or fewer."""
+    return body.count(b'"tool_use"') != body.count(b'"tool_result"')
