@@ -26,6 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.cli.launch_clients import LaunchClient, LaunchSetup, setup_of
+from trilogue.cli.launch_model import model_values
 from trilogue.cli.sockets import NotStarted, listen
 from trilogue.config import AdminSettings, Config, Secret
 from trilogue.config.types import ClientKeySettings, Log
@@ -178,7 +179,8 @@ async def _gateway_fault(url: str) -> str:
 async def run_client(client: LaunchClient, values: Mapping[str, str], arguments: tuple[str, ...]) -> int:
     """Run a client and return its exit code."""
     with tempfile.TemporaryDirectory(prefix="trilogue-launch-") as folder:
-        setup = setup_of(client, {**values, "dir": folder}, arguments)
+        values = {**values, "dir": folder}
+        setup = setup_of(client, {**values, **await model_values(client, values)}, arguments)
         for name, content in setup.files.items():
             path = Path(folder) / name
             path.touch(mode=0o600)

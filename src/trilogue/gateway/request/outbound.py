@@ -59,7 +59,7 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
     if not refers:
         return
     given = _decode_fields(body).get("input", Raw())
-    for position, item in enumerate(input_items(given) if refers and names_items(given) else ()):
+    for position, item in enumerate(input_items(given) if names_items(given) else ()):
         if reference_of(item) is not None:
             raise Unsupported(f"input[{position}]", _KEEPS_NOTHING)
 
