@@ -17,6 +17,7 @@ from trilogue.cli.launch_clients import CATALOGUE_FILE, LaunchClient
 from trilogue.jsontext.text import dump, parse_object
 from trilogue.protocols.endpoint import Wire
 from trilogue.protocols.openai.codex import INSTRUCTIONS, catalogue_entry
+from trilogue.routing import LONG_CONTEXT
 
 SECONDS = 10.0
 USUAL_OUTPUT = 32_000
@@ -45,8 +46,9 @@ async def model_values(client: LaunchClient, values: Mapping[str, str]) -> dict[
 
 def _model(values: Mapping[str, str]) -> Wire:
     """Return what the gateway says about the model; nothing if it does not know it."""
+    name = values["model"].removesuffix(LONG_CONTEXT)
     with suppress(AdminError):
-        data = AdminClient(values["url"], values["key"]).read("GET", f"/v1/models/{quote(values['model'])}")
+        data = AdminClient(values["url"], values["key"]).read("GET", f"/v1/models/{quote(name)}")
         return parse_object(data) or {}
     return {}
 

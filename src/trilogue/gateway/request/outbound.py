@@ -26,12 +26,14 @@ from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
 from trilogue.profiles import UNCHANGED, Profile
+from trilogue.profiles.vendors import maker_of
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
+from trilogue.translate.learning.betas import with_beta
 from trilogue.translate.learning.options import profile_fields
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.reasoning.kept import Recall
@@ -196,6 +198,8 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     extra, extra_headers = call.hop, CODECS[protocol].endpoint.extra_headers
     if extra_headers is not None:
         extra += tuple(extra_headers(wire).items())
+    if call.long_context:
+        extra = _with_long_context(extra, protocol, place.model)
     if remedies:
         extra, refused = without_refused_betas(extra, protocol, remedies, call)
         losses = losses + refused
@@ -254,6 +258,8 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         own = own + changed
     losses = losses + own
     adjustable, headers = fit is not None or call.client not in provider.own_apis, call.forwarded
+    if call.long_context:
+        headers = _with_long_context(headers, call.client, model)
     if place.remedies and adjustable:
         body, changed = _adjusted(call, body, place.remedies)
         headers, refused = without_refused_betas(headers, call.client, place.remedies, call)
@@ -275,6 +281,14 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         fit=fit,
         repair=repair,
     )
+
+
+def _with_long_context(headers: HeaderPairs, protocol: Protocol, model: str) -> HeaderPairs:
+    """Return headers with the beta for the longest context window, if the model is of the vendor that has it."""
+    endpoint = CODECS[protocol].endpoint
+    if not endpoint.long_context_beta or maker_of(model) != endpoint.vendor:
+        return headers
+    return with_beta(headers, endpoint.betas_header, endpoint.long_context_beta)
 
 
 def _may_be_broken(body: bytes, protocol: Protocol, wanted: Literal["auto"] | bool) -> bool:

@@ -242,6 +242,7 @@ FIELD_BETAS = {
 }
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 FAST_BETA = "fast-mode-2026-02-01"
+LONG_CONTEXT_BETA = "context-1m-2025-08-07"
 
 
 class BlockDelta(Struct, gc=False, forbid_unknown_fields=True):

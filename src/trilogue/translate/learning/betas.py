@@ -59,6 +59,14 @@ def without_betas(
     return (tuple(kept), list(removed.items())) if removed else (headers, [])
 
 
+def with_beta(headers: tuple[tuple[str, str], ...], header: str, beta: str) -> tuple[tuple[str, str], ...]:
+    """Return headers whose list of betas has this one, too."""
+    listed = [one for name, value in headers if name == header for one in _listed(value)]
+    if beta in listed:
+        return headers
+    return (*(pair for pair in headers if pair[0] != header), (header, ",".join([*listed, beta])))
+
+
 def _listed(value: str) -> list[str]:
     return [beta.strip() for beta in value.split(",") if beta.strip()]
 
