@@ -356,6 +356,8 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     `only`: the beginnings of the values to remove; by default all are removed.
     """
     wire, losses = strip_reasoning(call.whole, protocol=call.client, only=only)
+    if only is not None and not losses:
+        return call, losses
     refuse_losses(losses, call.strict)
     body = dump(wire)
     turn = call.turn if call.turn is None or call.turn.foreign is not None else call.turn.with_expanded(body)

@@ -24,6 +24,7 @@ from trilogue.gateway.response.judged_relay import JudgedRelay
 from trilogue.gateway.response.streamed import StreamRelay
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.whole import relay_whole
+from trilogue.gateway.setup.refused_reasoning import TranslatedReasoning
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure
 from trilogue.pool import Attempt, sticky_key
@@ -172,12 +173,17 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
 
     def _remember_reasoning(self, failure: Failure) -> None:
         """Remember reasoning that an account cannot verify. Reasoning that it lacks is nothing to remember."""
-        planned = self.plan.decision.attempts[-1]
-        if planned.why == REJECTED:
-            call, refused = self.client.call, self.services.refused_reasoning
+        planned, attempt = self.plan.decision.attempts[-1], self.attempt
+        if planned.why != REJECTED or attempt is None:
+            return
+        call, refused, outbound = self.client.call, self.services.refused_reasoning, attempt.outbound
+        if outbound.exchange is None:
             refused.learn(planned.provider, planned.account, call.whole, call.client, failure)
-            if call.memory is not None:
-                refused.learn_kept(planned.provider, planned.account, call.memory.found)
+            return
+        recall = {} if call.memory is None else call.memory.found
+        sent = (outbound.request.body, outbound.protocol, recall, call.sealer)
+        translated = TranslatedReasoning(call.whole, call.client, *sent)
+        refused.learn_translated((planned.provider, planned.account), translated, failure)
 
 
 def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:
