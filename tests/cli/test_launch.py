@@ -20,6 +20,7 @@ from trilogue.embedded.summary import Summary
 from trilogue.presets import PRESETS, Preset
 
 VALUES = {"url": "http://127.0.0.1:4000", "key": "trl-key", "model": "up/m", "small": 'odd"name', "dir": "/folder"}
+VALUES |= {"window": "65536", "output": "8192", "catalogue": "{}", "catalogue_file": "/folder/catalogue.json"}
 CHILD = """\
 import json, os, sys, urllib.request
 body = json.dumps({"model": os.environ["OPENAI_MODEL"], "messages": [{"role": "user", "content": "Hi"}]}).encode()
@@ -172,7 +173,7 @@ def test_without_a_model_the_client_chooses(client: LaunchClient) -> None:
 def test_options_of_the_user_take_the_place_of_ours() -> None:
     codex = setup_of(CLIENTS["codex"], VALUES, ("-m", "mine", "-c", "a=1"))
     assert codex.command.count("--model") == 0
-    assert codex.command.count("-c") == 3
+    assert codex.command.count("-c") == 4
     qwen = setup_of(CLIENTS["qwen"], VALUES, ("--model=mine",))
     assert qwen.command[-1] == "--model=mine"
     assert "--model" not in qwen.command

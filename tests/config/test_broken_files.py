@@ -154,7 +154,7 @@ BROKEN = {
         ["routes[0].targets[0].model: must not be empty (line 2)"],
     ),
     "wrong word": ("mode: lenient\n", ["mode: must be one of declare, strict (line 1)"]),
-    "flag that is none": ("repair_history: 1\n", ["repair_history: must be true or false (line 1)"]),
+    "flag that is none": ("repair_history: 1\n", ["repair_history: must be one of auto, true, false (line 1)"]),
     "list for a mapping": (
         "providers: [a]\nroutes: [{match: x, provider: a}]\n",
         ["providers: must be settings (name: value) (line 1)"],

@@ -23,6 +23,7 @@ from tests.vendors.refusal_texts import NOT_LEARNED, REFUSALS, RefusalText
 from trilogue.model import Protocol
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
+NOT_PERMITTED = "Extra inputs are not permitted"
 OPEN = "top_k: true, max_stops: 9, openai_fields: true, efforts: [none, minimal, low, medium, high, xhigh, max]"
 CONFIG = f"""\
 keys: [env:TRILOGUE_KEY]
@@ -40,6 +41,7 @@ providers:
     accounts: [{{key: env:UP_KEY}}]
     profile: {{{OPEN}, max_tokens_field: max_tokens}}
   messages: {{protocol: anthropic_messages, base_url: UPSTREAM, vendor: none, accounts: [{{key: env:UP_KEY}}]}}
+  anthropic: {{base_url: UPSTREAM, accounts: [{{key: env:UP_KEY}}]}}
   responses:
     protocol: openai_responses
     base_url: UPSTREAM/v1
@@ -55,6 +57,24 @@ providers:
 routes:
   - {{match: two-targets, targets: [chat/first, older/second]}}
 """
+
+
+FIRST_BETA, SECOND_BETA = "context-management-2025-06-27", "fine-grained-tool-streaming-2025-05-14"
+BETAS = f"{FIRST_BETA},{SECOND_BETA}"
+NEW_FIELDS: dict[str, Any] = {
+    "model": "",
+    "max_tokens": 100,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
+    "messages": [{"role": "user", "content": "Hi"}],
+    "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+    "output_config": {"effort": "high"},
+}
+"""a request of Claude Code, reduced to what compatible servers refuse"""
+
+
+def unknown(path: str) -> dict[str, Any]:
+    """Return Anthropic's words for a field that it does not know."""
+    return {"type": "error", "error": {"type": "invalid_request_error", "message": f"{path}: {NOT_PERMITTED}"}}
 
 
 class Case(NamedTuple):
@@ -162,17 +182,19 @@ def test_it_is_logged_once(learning: Gateway, up: ScriptedUpstream) -> None:
     assert [(line["provider"], line["parameter"]) for line in said] == [("chat", "temperature")]
 
 
-def test_only_once_per_request(learning: Gateway, up: ScriptedUpstream) -> None:
-    """A second refusal reaches the client: an upstream cannot make us ask for ever."""
-    case, error = CASES[0], refusal_of(CASES[0])
-    refuse(up, error.status, error.body)
-    second = next(one for one in REFUSALS if one.vendor == "openai" and one.sent == "stop")
-    refuse(up, second.status, second.body)
-    settings = {"temperature": 0.2, "stop_sequences": ["END"]}
-    response = ask(learning, up, case._replace(settings=settings), "only-once")
+def test_a_few_times_per_request(learning: Gateway, up: ScriptedUpstream) -> None:
+    """Many servers name only the first field that they refuse, but none can make the gateway ask for ever."""
+    names = ["speed", "context_management", "moderation", "thinking", "cache_control"]
+    for name in names:
+        refuse(up, 400, unknown(name))
+    fields = {name: {"type": "enabled"} for name in names}
+    case = Case("", "", "messages", MESSAGES, fields, None)
+    response = ask(learning, up, case, "a-few-times")
     assert response.status_code == 400
-    assert "stop" in response.json()["error"]["message"]
-    assert len(up.requests) == 2
+    assert "cache_control" in response.json()["error"]["message"]
+    assert [[name for name in names if name in request.json] for request in up.requests] == [
+        names[n:] for n in range(5)
+    ]
 
 
 def test_what_a_client_asked_for_in_strict_mode_is_never_changed(learning: Gateway, up: ScriptedUpstream) -> None:
@@ -211,13 +233,63 @@ def test_other_errors_reach_the_client(learning: Gateway, up: ScriptedUpstream, 
     assert len(up.requests) == 1
 
 
-def test_requests_that_are_passed_through_are_left_alone(learning: Gateway, up: ScriptedUpstream) -> None:
-    """The client speaks the upstream's own protocol, and hears what it says."""
-    case = next(one for one in CASES if one.provider == "messages")
-    error = refusal_of(case)
-    refuse(up, error.status, error.body)
-    response = ask(learning, up, case._replace(client=MESSAGES, settings={"thinking": {"type": "adaptive"}}), "passed")
+def claude_code(gateway: Gateway, model: str, *, mode: str = "") -> Any:
+    """Send what Claude Code sends, with its new fields and betas, spaced as no encoder here would write it."""
+    headers = {"anthropic-beta": BETAS, "content-type": "application/json"}
+    return gateway.http.post(
+        "/v1/messages",
+        content=json.dumps(NEW_FIELDS | {"model": model}, indent=1),
+        headers=headers | ({"trilogue-mode": mode} if mode else {}),
+    )
+
+
+def test_requests_that_are_passed_through_learn_too(learning: Gateway, up: ScriptedUpstream) -> None:
+    """New fields and betas of Claude Code, at a Messages server that refuses one after the other."""
+    up.aliases["passed"] = "text"
+    refuse(up, 400, unknown("context_management"))
+    refuse(up, 400, unknown("system.0.cache_control.ephemeral.ttl"))
+    named = f"Unexpected value(s) `{FIRST_BETA}` for the `anthropic-beta` header."
+    refuse(up, 400, {"type": "error", "error": {"type": "invalid_request_error", "message": named}})
+    for _ in range(2):
+        response = claude_code(learning, "messages/passed")
+        assert response.status_code == 200, response.text
+        sent = up.last()
+        assert sent.header("anthropic-beta") == SECOND_BETA
+        expected = {name: value for name, value in NEW_FIELDS.items() if name != "context_management"}
+        system = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
+        assert sent.json == expected | {"model": "passed", "system": system}
+        paths = ("context_management", "system[].cache_control.ttl", f"anthropic-beta[{FIRST_BETA}]")
+        declared = ", ".join(f'param.refused;at="{path}"' for path in paths)
+        assert response.headers["trilogue-loss"] == declared
+    assert len(up.requests) == 5
+
+
+def test_a_server_that_does_not_name_the_beta(learning: Gateway, up: ScriptedUpstream) -> None:
+    """Bedrock's words. Then no beta is sent."""
+    up.aliases["unnamed-beta"] = "text"
+    refuse(up, 400, {"message": "invalid beta flag"})
+    assert claude_code(learning, "messages/unnamed-beta").status_code == 200
+    assert up.last().header("anthropic-beta") is None
+    assert up.last().json == NEW_FIELDS | {"model": "unnamed-beta"}
+
+
+def test_bytes_stay_where_nothing_was_learned(learning: Gateway, up: ScriptedUpstream) -> None:
+    """What one model has refused changes no request to another one."""
+    up.aliases |= {"learned-here": "text", "nothing-here": "text"}
+    refuse(up, 400, unknown("context_management"))
+    assert claude_code(learning, "messages/learned-here").status_code == 200
+    assert claude_code(learning, "messages/nothing-here").status_code == 200
+    assert up.last().body.decode() == json.dumps(NEW_FIELDS | {"model": "nothing-here"}, indent=1)
+    assert up.last().header("anthropic-beta") == BETAS
+
+
+@pytest.mark.parametrize(("model", "mode"), [("messages/strict-pass", "strict"), ("anthropic/own-api", "")])
+def test_who_hears_of_the_refusal(learning: Gateway, up: ScriptedUpstream, model: str, mode: str) -> None:
+    """A client in strict mode, and one whose upstream is the vendor's own API: there it is the client's mistake."""
+    refuse(up, 400, unknown("context_management"))
+    response = claude_code(learning, model, mode=mode)
     assert response.status_code == 400
+    assert "context_management" in response.json()["error"]["message"]
     assert len(up.requests) == 1
 
 

@@ -110,6 +110,16 @@ def test_list_for_openai(example: Gateway) -> None:
     assert next(model for model in models if model.id == "llama").created == 1_780_000_000
 
 
+def test_list_for_codex(example: Gateway) -> None:
+    """It says its version, and gets the catalogue that its own form of a model needs."""
+    entries = example.http.get("/v1/models", params={"client_version": "0.169.0"}).json()["models"]
+    assert {"claude-3-5-sonnet-20241022", *NAMES, *MODELS} == {entry["slug"] for entry in entries}
+    known = {entry["slug"]: entry for entry in entries}["claude-3-5-sonnet-20241022"]
+    assert known["base_instructions"].startswith("You are a coding agent")
+    assert [entry["priority"] for entry in entries] == list(range(1, len(entries) + 1))
+    assert all(entry["context_window"] > 0 and entry["supported_in_api"] for entry in entries)
+
+
 def test_the_head_of_a_list(example: Gateway) -> None:
     """Who only asks whether it is there gets no body."""
     answer = example.http.head("/v1/models")

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from tests.gateway.running import PROVIDERS, Gateway, running
+from tests.scripted.ask import body as ask_body
+from tests.scripted.server import ScriptedUpstream
 from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.translate.reasoning.removal import strip_reasoning
@@ -67,3 +75,101 @@ def test_an_item_whose_reasoning_the_client_has_lost() -> None:
     items = [{"role": "user", "content": "Hi"}, call, {"type": "function_call_output", "call_id": "c", "output": "1"}]
     kept, _ = strip_reasoning(json.dumps({"model": "m", "input": items}).encode(), protocol=Protocol.RESPONSES)
     assert "id" not in kept["input"][1]
+
+
+PROVIDERS_OF_BOTH = PROVIDERS + "pool: {retry_budget: {floor: 1000}}\n"
+
+
+@pytest.fixture(scope="module")
+def gateway(_upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with running(tmp_path_factory.mktemp("refused"), PROVIDERS_OF_BOTH, _upstream.url) as started:
+        yield started
+
+
+class Session:
+    """A session of a client such as Claude Code, which sends all thinking back, on a model that thinks and calls."""
+
+    def __init__(self, provider: str, *earlier: dict[str, Any]) -> None:
+        self.provider = provider
+        self.messages: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}, *earlier]
+
+    def go_on(self, gateway: Gateway, up: ScriptedUpstream) -> None:
+        """Have one turn: a call with its result, and the answer."""
+        self.messages.append({"role": "user", "content": "How is the weather?"})
+        for _ in range(2):
+            asked = ask_body(Protocol.MESSAGES, f"{self.provider}/reasoning-tools", stream=False)
+            response = gateway.http.post("/v1/messages", json=asked | {"messages": self.messages})
+            assert response.status_code == 200, response.text
+            content = response.json()["content"]
+            self.messages.append({"role": "assistant", "content": content})
+            calls = [block["id"] for block in content if block["type"] == "tool_use"]
+            if calls:
+                results = [{"type": "tool_result", "tool_use_id": call, "content": "Rain"} for call in calls]
+                self.messages.append({"role": "user", "content": results})
+
+
+def replayed(up: ScriptedUpstream) -> list[list[str]]:
+    """Return the signatures or encrypted values of each request that came."""
+    found = []
+    for request in up.requests:
+        blocks = [block for turn in request.json.get("messages", []) for block in blocks_of(turn)]
+        values = [block["signature"] for block in blocks if block["type"] == "thinking"]
+        items = request.json.get("input", [])
+        found.append(values + [item["encrypted_content"] for item in items if item.get("type") == "reasoning"])
+    up.requests.clear()
+    return found
+
+
+def blocks_of(turn: dict[str, Any]) -> list[dict[str, Any]]:
+    return turn["content"] if isinstance(turn["content"], list) else []
+
+
+@pytest.mark.parametrize("signature", [FIRST, ""], ids=["foreign", "unsigned"])
+def test_the_thinking_of_the_new_model_stays(gateway: Gateway, up: ScriptedUpstream, signature: str) -> None:
+    """One refusal, whatever the thinking of the model before looked like; a sound one is passed through as it came."""
+    session = Session("messages", thinking(signature))
+    session.go_on(gateway, up)
+    first, without, with_result = replayed(up)
+    assert (first, without) == ([signature], [])
+    assert len(with_result) == 1
+    session.go_on(gateway, up)
+    session.go_on(gateway, up)
+    requests = replayed(up)
+    assert [len(values) for values in requests] == [1, 2, 2, 3]
+    assert all(signature not in values for values in requests)
+    asked = ask_body(Protocol.MESSAGES, "messages/text", stream=False) | {
+        "messages": [{"role": "user", "content": "x"}]
+    }
+    data = json.dumps(asked, indent=1)
+    gateway.http.post("/v1/messages", content=data, headers={"content-type": "application/json"})
+    assert up.last().body.decode() == data.replace("messages/text", "text")
+
+
+def test_of_translated_thinking_only_what_the_error_means_is_left_out(gateway: Gateway, up: ScriptedUpstream) -> None:
+    """The client has sealed values, and the error names one of those that were inside."""
+    session = Session("responses")
+    session.go_on(gateway, up)
+    session.go_on(gateway, up)
+    old, new = replayed(up)[-1]
+    words = f"The encrypted content ...{old[-8:]} could not be verified."
+    error = {"message": words, "type": "invalid_request_error", "code": "invalid_encrypted_content"}
+    data = json.dumps({"error": error})
+    head = f"HTTP/1.1 400 No\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+    up.say(f"{head}{data}".encode())
+    session.go_on(gateway, up)
+    refused, without, later = replayed(up)
+    assert (refused, without) == ([old, new], [])
+    assert later[0] == new
+    assert len(later) == 2
+
+
+def test_a_session_goes_on_after_a_restart(up: ScriptedUpstream, tmp_path: Path) -> None:
+    """What was refused is not stored: it is found out once more, and the new model's own thinking is kept."""
+    session = Session("messages", thinking(FIRST))
+    with running(tmp_path, PROVIDERS_OF_BOTH, up.url) as before:
+        session.go_on(before, up)
+    up.requests.clear()
+    with running(tmp_path, PROVIDERS_OF_BOTH, up.url) as after:
+        session.go_on(after, up)
+        session.go_on(after, up)
+    assert [len(values) for values in replayed(up)] == [2, 0, 2, 2, 3]

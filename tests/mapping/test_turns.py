@@ -137,7 +137,7 @@ def test_a_broken_history_is_refused(pair: str, broken: dict[str, Body]) -> None
     assert caught.value.path
 
 
-UNAVAILABLE = "[result unavailable]"
+UNAVAILABLE = "[Tool result unavailable - conversation history was truncated]"
 
 
 def _has(path: str, **expected: Any) -> Body:

@@ -37,7 +37,7 @@ class AdminError(click.ClickException):
 
 
 class AdminClient:
-    """Requests to one admin interface."""
+    """Requests to one admin interface, or to the gateway itself with the key of a client."""
 
     def __init__(self, url: str, key: str) -> None:
         self.url = url.rstrip("/")

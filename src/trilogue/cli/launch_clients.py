@@ -1,8 +1,9 @@
 """The clients that `trilogue launch` starts: one row each, with all that makes a client use the gateway.
 
 In templates, `$url` is the address of the gateway without `/v1`, `$key` the client key, `$model` and `$small` are the
-models, and `$dir` is a temporary folder with the row's files. Where no model was asked for, variables and arguments
-with `$model` or `$small` are left out, and the client asks for the model that it would ask for anyway.
+models, and `$dir` is a temporary folder with the row's files. `$window` is the model's context window, `$output` its
+output limit if that is low, and `$catalogue` what a client with a catalogue needs to know of it. Variables and
+arguments without a value are left out: without a model, the client asks for the one that it would ask for anyway.
 """
 
 from __future__ import annotations
@@ -34,10 +35,13 @@ class LaunchClient(Struct, frozen=True, kw_only=True):
     """arguments before those of the user, in groups that belong together"""
     files: dict[str, Content] = {}
     """files in the temporary folder, as JSON"""
+    catalogue: tuple[str, ...] = ()
+    """the arguments that print the models which it knows, if it can be given entries of others"""
     usual: str = ""
     """a model that it asks for by itself; empty if it must be told one"""
 
 
+CATALOGUE_FILE = "catalogue.json"
 _ENV_KEY = {"TRILOGUE_KEY": "$key"}
 _CLAUDE = {
     "ANTHROPIC_BASE_URL": "$url",
@@ -46,6 +50,11 @@ _CLAUDE = {
     "ANTHROPIC_DEFAULT_OPUS_MODEL": "$model",
     "ANTHROPIC_DEFAULT_SONNET_MODEL": "$model",
     "ANTHROPIC_DEFAULT_HAIKU_MODEL": "$small",
+    # For names that it does not know, Claude Code assumes a context window of a million tokens.
+    "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "$window",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "$output",
+    # The line with a hash of the first message would make every session pay its system prompt and tools anew.
+    "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
 }
 _CODEX = '{name="Trilogue",base_url="$url/v1",wire_api="responses",env_key="TRILOGUE_KEY"}'
 
@@ -74,8 +83,11 @@ _ALL = (
         arguments=(
             ("-c", 'model_provider="trilogue"'),
             ("-c", f"model_providers.trilogue={_CODEX}"),
+            ("-c", 'model_catalog_json="$catalogue_file"'),
             ("--model", "$model"),
         ),
+        files={CATALOGUE_FILE: "$catalogue"},
+        catalogue=("debug", "models"),
         usual="gpt-5.5",
     ),
     LaunchClient(
@@ -216,7 +228,7 @@ def setup_of(client: LaunchClient, values: Mapping[str, str], given: tuple[str, 
         command=(*program, *arguments, *given),
         variables={name: value for name, value in variables.items() if value is not None},
         removed=client.removed,
-        files={name: _text(content, values) or "" for name, content in client.files.items()},
+        files={name: text for name, content in client.files.items() if (text := _text(content, values)) is not None},
     )
 
 

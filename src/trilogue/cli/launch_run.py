@@ -26,6 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.cli.launch_clients import LaunchClient, LaunchSetup, setup_of
+from trilogue.cli.launch_model import model_values
 from trilogue.cli.sockets import NotStarted, listen
 from trilogue.config import AdminSettings, Config, Secret
 from trilogue.config.types import ClientKeySettings, Log
@@ -39,7 +40,7 @@ from trilogue.gateway.setup.provider import UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Usage
 from trilogue.protocols.registry import DEFAULT
-from trilogue.routing import NoRoute
+from trilogue.routing import LONG_CONTEXT, NoRoute
 from trilogue.serving import Listener
 from trilogue.translate.reasoning.seal import Sealer
 
@@ -85,8 +86,9 @@ async def run_with_gateway(
         await listener.open(sock)
         await gateway.start()
         try:
-            await _check_models(gateway, models)
-            for line in await _unreachable(gateway.app.services, [*models.values()] or [client.usual or ""]):
+            plain = [model.removesuffix(LONG_CONTEXT) for model in models.values()]
+            await _check_models(gateway, plain)
+            for line in await _unreachable(gateway.app.services, plain or [client.usual or ""]):
                 click.echo(f"trilogue: {line}", err=True)
             url = f"http://{HOST}:{sock.getsockname()[1]}"
             code = await run_client(client, {"url": url, "key": key, **models}, arguments)
@@ -115,10 +117,10 @@ def _price(services: Services, provider: str, model: str, usage: Usage) -> int |
     return 0 if services.providers[provider].is_demo else services.cost(provider, model, usage)
 
 
-async def _check_models(gateway: EmbeddedGateway, models: Mapping[str, str]) -> None:
+async def _check_models(gateway: EmbeddedGateway, models: Sequence[str]) -> None:
     """Raise NotStarted if a model leads nowhere: the client's own error would be harder to read."""
     services = gateway.app.services
-    for model in dict.fromkeys(models.values()):
+    for model in dict.fromkeys(models):
         try:
             services.routed(model, DEFAULT)
         except NoRoute as error:
@@ -178,7 +180,8 @@ async def _gateway_fault(url: str) -> str:
 async def run_client(client: LaunchClient, values: Mapping[str, str], arguments: tuple[str, ...]) -> int:
     """Run a client and return its exit code."""
     with tempfile.TemporaryDirectory(prefix="trilogue-launch-") as folder:
-        setup = setup_of(client, {**values, "dir": folder}, arguments)
+        values = {**values, "dir": folder}
+        setup = setup_of(client, {**values, **await model_values(client, values)}, arguments)
         for name, content in setup.files.items():
             path = Path(folder) / name
             path.touch(mode=0o600)

@@ -184,6 +184,12 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return what is known of one of its models."""
         return facts_for(self.protocol, model, self.vendor or "", self.profile.overrides())
 
+    def is_own_api(self, protocol: Protocol) -> bool:
+        """Return whether this is the API of the vendor that makes a protocol: its official address, or its vendor."""
+        made_by = CODECS[protocol].endpoint
+        official = made_by.official_url.removesuffix("/v1")
+        return bool(official) and (self.vendor == made_by.vendor or self.url_for(protocol).startswith(official))
+
     def own_profile(self, model: str, protocol: Protocol) -> Profile | None:
         """Return what passed-through requests must be adjusted to, or None to pass them through unchanged."""
         if self.fit_requests:

@@ -166,9 +166,16 @@ def _placeholder(field: inspect.Field) -> Any:
 
 
 def _read_union(reader: Reader, kind: inspect.UnionType, value: Any, path: str) -> Any:
-    """Read the one member that is not None: all unions here are `something | None`, and null means absent."""
-    (inner,) = (member for member in kind.types if not isinstance(member, inspect.NoneType))
-    return reader.read(inner, value, path)
+    """Read the one member that is not None, where null means absent; or a flag that may be one of some words, too."""
+    inner, *words = (member for member in kind.types if not isinstance(member, inspect.NoneType))
+    if not words:
+        return reader.read(inner, value, path)
+    known = tuple(word for member in kind.types if isinstance(member, inspect.LiteralType) for word in member.values)
+    return value if isinstance(value, bool) else _read_word(reader, known, value, path)
+
+
+def _read_word(reader: Reader, known: tuple[Any, ...], value: Any, path: str) -> Any:
+    return value if value in known else _not_one_of(reader, path, value, (*known, "true", "false"))
 
 
 def _read_dict(reader: Reader, kind: inspect.DictType, value: Any, path: str) -> Any:

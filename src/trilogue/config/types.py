@@ -151,8 +151,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """declare: carry on and declare what a translation lost; strict: refuse requests that would lose something"""
     strict_from: Severity = Severity.DEGRADED
     """the least severe losses that strict mode refuses; notice: all losses"""
-    repair_history: bool = False
-    """add results for tool calls that the history left without one, because many upstreams require them"""
+    repair_history: bool | Literal["auto"] = "auto"
+    """give tool calls that the history left without a result an error result, and drop results without a call, because
+    most upstreams refuse such a history. `auto`: in translated requests, and in those that are passed through to models
+    known to refuse it; true: in all; false: in none, and requests that would be translated are refused"""
     env_proxies: bool = False
     """providers without `proxies` use the proxies of the environment: HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, except for
     hosts in NO_PROXY"""

@@ -35,6 +35,8 @@ SOON = 60.0
 OVER_BUDGET = "no other account was tried because the retry budget is spent (pool.retry_budget)"
 ADJUST = "adjust"
 """Action in the record of an attempt whose parameter was refused."""
+MOST_ADJUSTMENTS = 4
+"""Repetitions of a request at a target that refuses parameters: many servers name only the first that they refuse."""
 UNREACHABLE = "upstream_unreachable"
 """Code of the failure to reach an upstream that has not been heard of for a while: a quick retry doesn't help."""
 RECENTLY = 300.0
@@ -66,8 +68,8 @@ class PlannedTarget(AccountRequest, kw_only=True, eq=False):
     """of servers or the network, within this request"""
     refused: bool = False
     """the request cannot be expressed in the target's protocol"""
-    adjusted: bool = False
-    """the request was repeated without a parameter that the target refused, which is done once"""
+    adjustments: int = 0
+    """how often the request was repeated without a parameter that the target refused"""
     proxies: dict[str, set[int]] = field(default_factory=dict)
     """proxies that were tried, by account"""
 
@@ -193,12 +195,13 @@ class AttemptPlan(Struct, eq=False):
 
     @property
     def adjusted(self) -> bool:
-        """Whether the request was already repeated without a parameter that the current target refused."""
-        return self._target.adjusted
+        """Whether the request may not be repeated again without a parameter that the current target refused."""
+        return self._target.adjustments >= MOST_ADJUSTMENTS
 
     def adjust(self, now: float, status: int) -> None:
         """Repeat the attempt without a parameter that was refused. This says nothing about the account."""
-        self._adjusts = self._target.adjusted = True
+        self._adjusts = True
+        self._target.adjustments += 1
         if self._lease is not None:
             self._target.pool.released(self._lease)
             self._lease = None

@@ -26,6 +26,26 @@ CORE: dict[str, Any] = {
 
 ROWS = (
     ProfileRow(
+        vendors="openai azure deepseek moonshot",
+        protocols="chat responses",
+        models=_ALL,
+        takes={"orphaned_calls": False},
+        what="every tool call needs its result, and every result its call",
+        sure="several",
+        sources=("deepseek-ai/DeepSeek-V3#1588", "TurixAI/TuriX-CUA#15", "bytedance/deer-flow#2706"),
+        example="gpt-5.5",
+    ),
+    ProfileRow(
+        vendors="anthropic",
+        protocols="messages",
+        models=_ALL,
+        takes={"orphaned_calls": False},
+        what="every tool call needs its result, and every result its call",
+        sure="several",
+        sources=("letta-ai/letta#3308", "anthropics/claude-code#1237", "Kilo-Org/kilocode#5163"),
+        example="claude-sonnet-5",
+    ),
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="chat responses",
         models=_NO_REASONING,

@@ -132,6 +132,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """media types of images that it accepts; an empty list means all"""
     audio: bool = True
     """accepts audio"""
+    orphaned_calls: bool = True
+    """accepts tool calls without results, and results without calls; see `repair_history`"""
     prefill: bool = True
     """a request may end with the assistant's turn"""
     user_speaks_last: bool = False

@@ -89,6 +89,10 @@ class ResponseSummary(Struct, frozen=True):
     """why it ended; None if that is not clear without decoding it"""
 
 
+def _never(body: bytes) -> bool:
+    return False
+
+
 class Codec(Struct, frozen=True, kw_only=True):
     """One protocol in both directions. `wire` bodies are parsed JSON objects."""
 
@@ -125,6 +129,8 @@ class Codec(Struct, frozen=True, kw_only=True):
     """policies for extras of responses that go to another protocol; other extras are declared as resp.meta"""
     may_hold_sealed: Callable[[bytes, bool], bool] = may_hold_sealed
     """returns whether a request may have something that `without_sealed` removes; cheaper than parsing the body"""
+    may_lack_results: Callable[[bytes], bool] = _never
+    """returns whether a request may have more tool calls than results, or fewer; cheaper than parsing the body"""
     unsealed_calls: Callable[[bytes], list[str]] = no_calls
     """returns the ids of tool calls for which the client may not have sent all reasoning back"""
     without_sealed: Callable[[dict[str, Json], Cleaning], dict[str, Json]] = unchanged

@@ -173,6 +173,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """the header with the version of the API, which is part of a model's profile"""
     extra_headers: Callable[[Wire], dict[str, str]] | None = None
     """returns the headers that a translated body needs"""
+    betas_header: str = ""
+    """the header that lists the betas which a request uses; empty if the protocol has none"""
+    long_context_beta: str = ""
+    """the beta that gives older models of the vendor a context window of a million tokens"""
     is_client: Callable[[Mapping[str, str]], bool] = _never
     """returns whether request headers show a client of this protocol, where the path does not"""
     overload_status: bool = False

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from trilogue.errors import BadRequest, ClientError
 
 MAX_MODEL_NAME = 256
+LONG_CONTEXT = "[1m]"
+"""what Claude Code's users write after the name of a model to get its context window of a million tokens"""
 
 
 def name_fault(name: str) -> str | None:

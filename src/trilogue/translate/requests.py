@@ -1,7 +1,8 @@
 """Translation of requests from any protocol to any other.
 
-decode → offer built-in tools as functions → repair → put kept reasoning back → open sealed values
-→ remove what only the source has → make tool names legal → separate calls with the same id → encode
+decode → offer built-in tools as functions → put kept reasoning back → open sealed values
+→ remove what only the source has → make tool names legal → check or repair the history
+→ separate calls with the same id → encode
 
 A request whose source and target have the same protocol is not translated: the body stays unchanged, except for the
 model's name and for sealed values, which mean nothing there.
@@ -22,7 +23,7 @@ from trilogue.protocols.fit.caching import takes_session, with_session
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import without_billing
 from trilogue.translate.content.history import PROMPTS, History, is_plain, lone_prompts_as_user
-from trilogue.translate.content.repair import refuse_broken_history, repair_history
+from trilogue.translate.content.repair import checked_history, repair_history
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
 from trilogue.translate.reasoning.kept import Recall, put_back
@@ -102,10 +103,10 @@ def translate_request_with(
         if where.protocol is source:
             wire, translated = _same_protocol(wire, request, where, ledger, sealer, repair)
         else:
-            request, builtins = _prepared(request, where, ledger, options)
+            request, builtins = _prepared(request, where, ledger, options.session)
             if options.recall:
                 request = put_back(request, options.recall)
-            request, names, calls = _adapt(request, where, used_sealer, ledger)
+            request, names, calls = _adapt(request, where, used_sealer, ledger, repair)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
             if request.sampling.stop:
                 stop = emulated_stops(request.sampling.stop, where.profile, CODECS[where.protocol].stop_sequences)
@@ -167,13 +168,11 @@ def _same_protocol(
     return cleaned, {**cleaned, "model": target.model}
 
 
-def _prepared(request: Request, target: Target, ledger: Ledger, options: RequestOptions) -> tuple[Request, Builtins]:
-    """Return the request with tools that every protocol has, a cache key, and with `repair` a complete history."""
+def _prepared(request: Request, target: Target, ledger: Ledger, session: str) -> tuple[Request, Builtins]:
+    """Return the request with tools that every protocol has, and with a cache key."""
     request, builtins = offer_builtins(offer_found(request, ledger), ledger)
-    if options.session and takes_session(target):
-        request = with_session(request, options.session, target)
-    if options.repair:
-        request = repair_history(request, ledger)
+    if session and takes_session(target):
+        request = with_session(request, session, target)
     # Only Claude Code sends it, and only over Messages.
     if not target.profile.billing_block and CODECS[request.protocol].billing_block:
         request = without_billing(request, ledger)
@@ -190,7 +189,7 @@ def _refuse_empty(request: Request) -> None:
 
 
 def _adapt(
-    request: Request, target: Target, sealer: Sealer, ledger: Ledger
+    request: Request, target: Target, sealer: Sealer, ledger: Ledger, repair: bool
 ) -> tuple[Request, ToolNames, frozenset[str]]:
     """Return the request as the target's encoder expects it: see docs/codecs.md, "Encoding declares or refuses".
 
@@ -212,7 +211,7 @@ def _adapt(
     adapted, names = namer.request(adapted)
     if not plain:
         adapted = replace(adapted, turns=History(opener, foreign, namer).turns(request.turns))
-        calls, shared = refuse_broken_history(adapted)
+        adapted, calls, shared = checked_history(adapted, ledger, repair=repair)
         if shared:
             adapted = separate_call_ids(adapted)
     return adapted, names, calls

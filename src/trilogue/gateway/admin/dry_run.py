@@ -75,6 +75,7 @@ async def _targets(services: Services, asked: ReadBody, protocol: Protocol, targ
         client=protocol,
         body=asked.body,
         model=asked.model,
+        long_context=asked.long_context,
         stream=asked.stream,
         headers={},
         sealer=services.sealer,

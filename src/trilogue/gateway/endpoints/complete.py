@@ -42,6 +42,7 @@ def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) 
         request_id=context.request_id,
         key_name=record.key,
         losses=asked.losses,
+        long_context=asked.long_context,
     )
 
 

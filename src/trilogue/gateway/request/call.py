@@ -20,6 +20,7 @@ from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
 from trilogue.model import Loss, Protocol, Severity, Strictness, refuses
 from trilogue.protocols.endpoint import UrlHead
+from trilogue.routing import LONG_CONTEXT
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstream import HeaderPairs
 
@@ -71,6 +72,8 @@ class Call(Struct, kw_only=True, gc=False):
     request_id: str = ""
     key_name: str = ""
     losses: tuple[Loss, ...] = ()
+    long_context: bool = False
+    """whether the upstream gets the beta for its longest context window"""
     own_limits: bool = False
     """whether the response tells the client its limits here, instead of the upstream's"""
     """losses from before the request was routed"""
@@ -111,6 +114,8 @@ class ReadBody(Struct, frozen=True):
     model: str
     stream: bool
     losses: tuple[Loss, ...] = ()
+    long_context: bool = False
+    """whether the client has asked for the model's longest context window, by the end of the name"""
 
 
 def read_asked(body: bytes, only_model: str | None, *, strict: Strictness, head: UrlHead | None = None) -> ReadBody:
@@ -125,7 +130,7 @@ def read_asked(body: bytes, only_model: str | None, *, strict: Strictness, head:
     model, stream = _read_head(body)
     body = _without_doubles(body)
     if model:
-        return ReadBody(body, model, stream)
+        return _long_context(body, model, stream) if model[-4:] == LONG_CONTEXT else ReadBody(body, model, stream)
     if only_model is None or refuses(strict, "model.defaulted"):
         raise BadRequest("model is required", path="model")
     fields = _decode_fields(body)
@@ -137,6 +142,12 @@ def read_named(body: bytes) -> ReadBody:
     """Return what a request asks for; it may name no model. Raises `BadRequest` if it cannot be read."""
     model, stream = _read_head(body)
     return ReadBody(_without_doubles(body), model, stream)
+
+
+def _long_context(body: bytes, model: str, stream: bool) -> ReadBody:
+    """Return a request without the end of its model's name: no rule for the model may be got around by it."""
+    name = model.removesuffix(LONG_CONTEXT)
+    return ReadBody(with_model(body, model, name), name, stream, long_context=True)
 
 
 def _with_head(body: bytes, head: UrlHead) -> bytes:

@@ -1,8 +1,9 @@
-"""Parameters that a model refuses: they are left out of a second attempt and of all later requests.
+"""Parameters and betas that a model refuses: they are left out of the next attempt and of all later requests.
 
 If an upstream's 400 names a parameter, the request is sent again without it, or with the nearest value that the error
-names, and the change is declared as a loss. In strict mode, what the client has set is never changed: only parameters
-that the translation has added are left out.
+names, and the change is declared as a loss. That goes for requests that are passed through as well, unless the upstream
+is the API of the vendor that makes the protocol. In strict mode, what the client has set is never changed: only
+parameters that the translation has added are left out.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import structlog
 
 from trilogue.gateway.request.call import Call
 from trilogue.jsontext.text import parse_request
-from trilogue.model import Failure, Json, Loss, refuses
+from trilogue.model import Failure, Json, Loss, Protocol, refuses
 from trilogue.pool import Pool
+from trilogue.protocols.registry import CODECS
+from trilogue.translate.learning.betas import read_betas, without_betas
 from trilogue.translate.learning.refusals import read_refusal
 from trilogue.translate.learning.remedies import Remedy, remedied
+from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 log = structlog.get_logger("trilogue.gateway")
 
@@ -34,9 +38,18 @@ def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], call: Call) -> t
     return body, [] if refuses(call.strict, LOSS) else [Loss(LOSS, path, detail) for path, detail in changes]
 
 
-def read_lesson(failure: Failure, body: bytes, call: Call) -> tuple[Remedy, ...]:
-    """Return what to change in a request with this body; nothing if the failure is not about a parameter."""
-    return tuple(allowed(read_refusal(failure, parse_request(body)), call))
+def without_refused_betas(
+    headers: HeaderPairs, protocol: Protocol, remedies: Sequence[Remedy], call: Call
+) -> tuple[HeaderPairs, list[Loss]]:
+    """Return headers without the betas that the model is known to refuse, and the losses of that."""
+    headers, changes = without_betas(headers, CODECS[protocol].endpoint.betas_header, allowed(remedies, call))
+    return headers, [Loss(LOSS, path, detail) for path, detail in changes]
+
+
+def read_lesson(failure: Failure, sent: UpstreamRequest, protocol: Protocol, call: Call) -> tuple[Remedy, ...]:
+    """Return what to change in a request; nothing if the failure is not about a parameter or a beta."""
+    betas = read_betas(failure, CODECS[protocol].endpoint.betas_header, sent.headers)
+    return tuple(allowed(betas or read_refusal(failure, parse_request(sent.body)), call))
 
 
 def allowed(remedies: Sequence[Remedy], call: Call) -> Sequence[Remedy]:

@@ -8,6 +8,7 @@ the client's headers. A provider that speaks several protocols gets the one in w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import ClientError, Unsupported
 from trilogue.gateway.request.call import Call, with_model, without_head
-from trilogue.gateway.request.learning import adjusted
+from trilogue.gateway.request.learning import adjusted, without_refused_betas
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
@@ -26,12 +27,15 @@ from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
 from trilogue.pool import cache_session
 from trilogue.profiles import UNCHANGED, Profile
+from trilogue.profiles.vendors import maker_of
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fit.caching import takes_session
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import has_billing, strip_billing
 from trilogue.translate.exchange import Exchange
+from trilogue.translate.learning.betas import with_beta
 from trilogue.translate.learning.options import profile_fields
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.reasoning.kept import Recall
@@ -52,18 +56,23 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
     only what is new. After this error, clients send everything.
     """
     endpoint = CODECS[protocol].endpoint
-    named = [name for name in endpoint.state_fields if b'"%b"' % name.encode() in body]
+    name = _state_field(body, endpoint)
+    if name is not None:
+        raise Unsupported(name, _KEEPS_NOTHING)
     refers = endpoint.continues and (may_refer(body) or body.find(b'"id"') >= 0)
-    if not named and not refers:
+    if not refers:
         return
-    fields = _decode_fields(body)
-    for name in named:
-        if bytes(fields.get(name, b"null")) != b"null":
-            raise Unsupported(name, _KEEPS_NOTHING)
-    given = fields.get("input", Raw())
-    for position, item in enumerate(input_items(given) if refers and names_items(given) else ()):
+    given = _decode_fields(body).get("input", Raw())
+    for position, item in enumerate(input_items(given) if names_items(given) else ()):
         if reference_of(item) is not None:
             raise Unsupported(f"input[{position}]", _KEEPS_NOTHING)
+
+
+def _state_field(body: bytes, endpoint: Endpoint) -> str | None:
+    """Return the name of a field by which a request refers to what the upstream has stored; None if it does not."""
+    named = [name for name in endpoint.state_fields if body.find(b'"%b"' % name.encode()) >= 0]
+    fields = _decode_fields(body) if named else {}
+    return next((name for name in named if bytes(fields.get(name, b"null")) != b"null"), None)
 
 
 class Outbound(Struct, frozen=True, gc=False):
@@ -175,7 +184,7 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     body = call.body if call.turn is None else call.turn.expanded
     options = RequestOptions(
         strict=call.strict,
-        repair=services.config.repair_history,
+        repair=services.config.repair_history is not False,
         sealer=call.sealer,
         recall=None if call.memory is None else _recalled(call.memory, place, services),
         session=_session(call, body) if takes_session(target) else "",
@@ -192,6 +201,11 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     extra, extra_headers = call.hop, CODECS[protocol].endpoint.extra_headers
     if extra_headers is not None:
         extra += tuple(extra_headers(wire).items())
+    if call.long_context:
+        extra = _with_long_context(extra, protocol, place.model)
+    if remedies:
+        extra, refused = without_refused_betas(extra, protocol, remedies, call)
+        losses = losses + refused
     sent = _request(call, place, protocol, target.profile, extra, dump(wire))
     exchange = up.exchange
     if call.asked is not None:
@@ -246,15 +260,20 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         body, unbilled = unbilled_body(body, call.strict)
         own = own + unbilled
     fit = provider.own_profile(model, call.client) or fit
-    repair = services.config.repair_history and _has_tools(body)
+    repair = not profile.orphaned_calls or services.config.repair_history is True
+    repair = repair and _may_be_broken(body, call.client, services.config.repair_history)
     if fit is not None or repair:
         body, changed = _fitted(call, body, _target(place, call.client, fit or UNCHANGED), repair)
         own = own + changed
     losses = losses + own
-    if place.remedies and fit is not None:
+    adjustable, headers = fit is not None or call.client not in provider.own_apis, call.forwarded
+    if call.long_context:
+        headers = _with_long_context(headers, call.client, model)
+    if place.remedies and adjustable:
         body, changed = _adjusted(call, body, place.remedies)
-        losses = losses + changed
-    request = _request(call, place, call.client, profile, call.forwarded, body)
+        headers, refused = without_refused_betas(headers, call.client, place.remedies, call)
+        losses = losses + changed + refused
+    request = _request(call, place, call.client, profile, headers, body)
     # An alias or a route gives the model another name; `provider/model` contains the name itself.
     shown = call.model if call.asked is None else call.asked.model
     renamed = model != shown and shown != f"{provider.name}/{model}"
@@ -263,7 +282,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         None,
         losses,
         call.client,
-        adjustable=fit is not None,
+        adjustable=adjustable,
         renamed=renamed,
         echo=echo,
         source=source,
@@ -273,8 +292,29 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     )
 
 
+def _with_long_context(headers: HeaderPairs, protocol: Protocol, model: str) -> HeaderPairs:
+    """Return headers with the beta for the longest context window, if the model is of the vendor that has it."""
+    endpoint = CODECS[protocol].endpoint
+    if not endpoint.long_context_beta or maker_of(model) != endpoint.vendor:
+        return headers
+    return with_beta(headers, endpoint.betas_header, endpoint.long_context_beta)
+
+
+def _may_be_broken(body: bytes, protocol: Protocol, wanted: Literal["auto"] | bool) -> bool:
+    """Return whether a history may need a repair; other bodies need not be parsed.
+
+    If the upstream knows the start of the history, only it can tell whether a result belongs to a call.
+    """
+    codec = CODECS[protocol]
+    if not wanted or not (codec.may_lack_results(body) if wanted == "auto" else _has_tools(body)):
+        return False
+    if codec.endpoint.continues and may_refer(body):
+        return False
+    return _state_field(body, codec.endpoint) is None
+
+
 def _has_tools(body: bytes) -> bool:
-    """Return whether a history may have tool calls or results; other bodies need not be parsed for a repair."""
+    """Return whether a history may have tool calls or results."""
     return b'"tool' in body or b'_call"' in body or b'_call_output"' in body
 
 
@@ -325,6 +365,8 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     `only`: the beginnings of the values to remove; by default all are removed.
     """
     wire, losses = strip_reasoning(call.whole, protocol=call.client, only=only)
+    if only is not None and not losses:
+        return call, losses
     refuse_losses(losses, call.strict)
     body = dump(wire)
     turn = call.turn if call.turn is None or call.turn.foreign is not None else call.turn.with_expanded(body)

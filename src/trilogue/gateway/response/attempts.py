@@ -27,6 +27,7 @@ from trilogue.gateway.response.judged_relay import JudgedRelay
 from trilogue.gateway.response.streamed import StreamRelay
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.whole import relay_whole
+from trilogue.gateway.setup.refused_reasoning import TranslatedReasoning
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure
 from trilogue.pool import Attempt, sticky_key
@@ -166,24 +167,32 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         attempt = self.attempt
         if self.client.is_final or self.plan.adjusted or attempt is None or not attempt.outbound.adjustable:
             return False
-        body = attempt.outbound.request.body
-        if len(body) > LARGE_BYTES:
-            remedies = await in_thread(read_lesson, failure, body, self.client.call)
+        sent, protocol = attempt.outbound.request, attempt.outbound.protocol
+        if len(sent.body) > LARGE_BYTES:
+            remedies = await in_thread(read_lesson, failure, sent, protocol, self.client.call)
         else:
-            remedies = read_lesson(failure, body, self.client.call)
+            remedies = read_lesson(failure, sent, protocol, self.client.call)
         if not remedies:
             return False
+        if self.refused is not None and self.refused.concerns(attempt.planned):
+            # Servers that check one field after the other name only the first.
+            remedies = (*self.refused.remedies, *remedies)
         self.refused = RefusedParameters(attempt.planned.provider, attempt.planned.model, remedies)
         return True
 
     def _remember_reasoning(self, failure: Failure) -> None:
         """Remember reasoning that an account cannot verify. Reasoning that it lacks is nothing to remember."""
-        planned = self.plan.decision.attempts[-1]
-        if planned.why == REJECTED:
-            call, refused = self.client.call, self.services.refused_reasoning
+        planned, attempt = self.plan.decision.attempts[-1], self.attempt
+        if planned.why != REJECTED or attempt is None:
+            return
+        call, refused, outbound = self.client.call, self.services.refused_reasoning, attempt.outbound
+        if outbound.exchange is None:
             refused.learn(planned.provider, planned.account, call.whole, call.client, failure)
-            if call.memory is not None:
-                refused.learn_kept(planned.provider, planned.account, call.memory.found)
+            return
+        recall = {} if call.memory is None else call.memory.found
+        sent = (outbound.request.body, outbound.protocol, recall, call.sealer)
+        translated = TranslatedReasoning(call.whole, call.client, *sent)
+        refused.learn_translated((planned.provider, planned.account), translated, failure)
 
 
 def _note_cache_use(attempts: RequestAttempts, sticky: str) -> None:

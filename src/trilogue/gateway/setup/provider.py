@@ -163,6 +163,8 @@ class UpstreamProvider:
         """what passed-through requests are adapted to; None: they are sent unchanged"""
         self.url: Callable[[Protocol, str], str] = lru_cache(lambda one, path: endpoint(config.url_for(one), one, path))
         """returns the URL of one of its endpoints"""
+        self.own_apis = frozenset(one for one in config.protocols if config.is_own_api(one))
+        """protocols of which it is the vendor's own API: what that refuses is a mistake of the client"""
         self._pool = pool
 
         def transports(own: tuple[Secret, ...]) -> list[Transport]:

@@ -185,6 +185,7 @@ ROWS: tuple[FailureRow, ...] = (
         statuses=frozenset({400, 404, 422}),
         text=_pattern(
             r"invalid `?(signature|data)`? in `?(redacted_)?thinking|signature.{0,60}(invalid|not valid|verif)"
+            r"|\bsignature: field required"
             r"|thinking.{0,80}(bound to|binding|cannot be modified)|encrypted content.{0,80}(verif|match|decrypt)"
             r"|item with id '?rs_|item '?rs_"
         ),

@@ -11,7 +11,14 @@ from trilogue.protocols.chat.endpoint import ENDPOINT
 from trilogue.protocols.chat.errors import decode_error, encode_error
 from trilogue.protocols.chat.sealed import unsealed_calls, without_sealed
 from trilogue.protocols.chat.short_forms import summarize
-from trilogue.protocols.chat.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
+from trilogue.protocols.chat.wire import (
+    FIELD_POLICIES,
+    MAX_NAME,
+    PROTOCOL,
+    REQUEST_FIELDS,
+    RESPONSE_POLICIES,
+    may_lack_results,
+)
 from trilogue.protocols.codec import Codec
 
 CODEC = Codec(
@@ -33,6 +40,7 @@ CODEC = Codec(
     custom_tools=True,
     name_limit=MAX_NAME,
     response_policies=RESPONSE_POLICIES,
+    may_lack_results=may_lack_results,
     unsealed_calls=unsealed_calls,
     without_sealed=without_sealed,
     search_usage=False,

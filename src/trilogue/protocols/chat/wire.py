@@ -219,3 +219,8 @@ class Chunk(Struct, gc=False, forbid_unknown_fields=True):
     obfuscation: Json = None
     p: Json = None
     usage: None = None
+
+
+def may_lack_results(body: bytes) -> bool:
+    """Return whether a history may have more tool calls than results, or fewer. Only calls have `arguments`."""
+    return body.count(b'"tool_call_id"') != body.count(b'"arguments"')

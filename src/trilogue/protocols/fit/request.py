@@ -27,6 +27,7 @@ _ONLY_TRANSLATED = frozenset(
         "context_window",
         "keeps_state",
         "max_output",
+        "orphaned_calls",
         "raw_as_summary",
         "raw_reasoning",
         "think_tags",

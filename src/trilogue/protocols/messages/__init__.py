@@ -14,7 +14,14 @@ from trilogue.protocols.messages.errors import decode_error, encode_error
 from trilogue.protocols.messages.pause import PAUSES
 from trilogue.protocols.messages.sealed import may_hold_sealed, unsealed_calls, without_sealed
 from trilogue.protocols.messages.short_forms import summarize
-from trilogue.protocols.messages.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
+from trilogue.protocols.messages.wire import (
+    FIELD_POLICIES,
+    MAX_NAME,
+    PROTOCOL,
+    REQUEST_FIELDS,
+    RESPONSE_POLICIES,
+    may_lack_results,
+)
 
 CODEC = Codec(
     protocol=PROTOCOL,
@@ -36,6 +43,7 @@ CODEC = Codec(
     name_limit=MAX_NAME,
     response_policies=RESPONSE_POLICIES,
     may_hold_sealed=may_hold_sealed,
+    may_lack_results=may_lack_results,
     unsealed_calls=unsealed_calls,
     without_sealed=without_sealed,
     required_fields=frozenset({"max_tokens"}),

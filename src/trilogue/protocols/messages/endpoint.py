@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from trilogue.model import Json
 from trilogue.protocols.endpoint import Endpoint, LimitHeaders, ListedModel, Models, OtherEndpoint, TokenCounting, Wire
 from trilogue.protocols.messages.encode_request import extra_headers
-from trilogue.protocols.messages.wire import PROTOCOL
+from trilogue.protocols.messages.wire import LONG_CONTEXT_BETA, PROTOCOL
 
 _KEY_HEADER = "x-api-key"
 _VERSION_HEADER = "anthropic-version"
@@ -138,6 +138,8 @@ ENDPOINT = Endpoint(
     auth=_KEY_HEADER,
     version_header=_VERSION_HEADER,
     extra_headers=extra_headers,
+    betas_header="anthropic-beta",
+    long_context_beta=LONG_CONTEXT_BETA,
     is_client=_is_client,
     overload_status=True,
     limit_headers=LimitHeaders(

@@ -243,6 +243,7 @@ FIELD_BETAS = {
 }
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 FAST_BETA = "fast-mode-2026-02-01"
+LONG_CONTEXT_BETA = "context-1m-2025-08-07"
 
 
 class BlockDelta(Struct, gc=False, forbid_unknown_fields=True):
@@ -261,3 +262,8 @@ class BlockDeltaEvent(Struct, gc=False, forbid_unknown_fields=True):
     type: str
     index: int
     delta: BlockDelta
+
+
+def may_lack_results(body: bytes) -> bool:
+    """Return whether a history may have more tool calls than results, or fewer."""
+    return body.count(b'"tool_use"') != body.count(b'"tool_result"')

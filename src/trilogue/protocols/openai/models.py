@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from trilogue.model import Json
 from trilogue.protocols.endpoint import LimitHeaders, ListedModel, Models, Wire
+from trilogue.protocols.openai.codex import VERSION_FIELD, catalogue_entry
 from trilogue.protocols.openai.errors import FAMILY
 
 
@@ -29,7 +30,10 @@ def _seconds(created: Json) -> float | None:
 
 
 def encode_models(models: Sequence[ListedModel], query: Mapping[str, str]) -> Wire:
-    """Return the list for a client. OpenAI has no pages."""
+    """Return the list for a client, or for Codex the catalogue in its own form. OpenAI has no pages."""
+    if VERSION_FIELD in query:
+        listed = [encode_model(model) for model in models]
+        return {"models": [catalogue_entry(one, priority=place) for place, one in enumerate(listed, 1)]}
     return {"object": "list", "data": [encode_model(model) for model in models]}
 
 

@@ -14,7 +14,14 @@ from trilogue.protocols.responses.endpoint import ENDPOINT
 from trilogue.protocols.responses.errors import STREAMED_FAILURES, decode_error, encode_error
 from trilogue.protocols.responses.sealed import may_hold_sealed, unsealed_calls, without_sealed
 from trilogue.protocols.responses.short_forms import summarize
-from trilogue.protocols.responses.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
+from trilogue.protocols.responses.wire import (
+    FIELD_POLICIES,
+    MAX_NAME,
+    PROTOCOL,
+    REQUEST_FIELDS,
+    RESPONSE_POLICIES,
+    may_lack_results,
+)
 
 CODEC = Codec(
     protocol=PROTOCOL,
@@ -38,6 +45,7 @@ CODEC = Codec(
     streamed_failures=STREAMED_FAILURES,
     response_policies=RESPONSE_POLICIES,
     may_hold_sealed=may_hold_sealed,
+    may_lack_results=may_lack_results,
     unsealed_calls=unsealed_calls,
     without_sealed=without_sealed,
     item_ids=True,

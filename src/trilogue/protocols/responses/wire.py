@@ -292,3 +292,8 @@ class ItemDelta(Struct, gc=False, forbid_unknown_fields=True):
     sequence_number: Json = None
     event_id: Json = None
     obfuscation: Json = None
+
+
+def may_lack_results(body: bytes) -> bool:
+    """Return whether a history may have more tool calls than results, or fewer. Both have the id of the call."""
+    return body.count(b'"call_id"') != 2 * body.count(b'_call_output"')

@@ -1,22 +1,50 @@
 """Checks and repairs of broken histories: tool calls without results, and results without calls.
 
-Clients that cut old turns produce them. Every provider refuses such a history with a 400, so by default the request is
-refused before anything is sent. With `repair`, which is opt-in, a call without a result gets an error result, and a
-result without a call is dropped; both are declared.
+Clients that cut old turns produce them. Every vendor refuses such a history with a 400, so the request is refused
+before anything is sent. With `repair`, a call without a result gets an error result instead, and a result without a
+call is dropped; both are declared.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.model import Ledger, Request, Role, Text, ToolCall, ToolResult, Turn
 
-UNAVAILABLE = "[result unavailable]"
+UNAVAILABLE = "[Tool result unavailable - conversation history was truncated]"
+
+
+class BrokenHistory(BadRequest):
+    """The history has a tool call without a result, or a result without a call."""
+
+
+class CheckedHistory(NamedTuple):
+    """A request whose history is whole, the ids of all calls, and whether two calls share an id."""
+
+    request: Request
+    calls: frozenset[str]
+    shared: bool
+
+
+def checked_history(request: Request, ledger: Ledger, *, repair: bool) -> CheckedHistory:
+    """Return a request with a whole history. Raises `BrokenHistory` if it is broken and not to be repaired.
+
+    Sound histories, which almost all are, cost no more than the check.
+    """
+    try:
+        return CheckedHistory(request, *refuse_broken_history(request))
+    except BrokenHistory:
+        if not repair:
+            raise
+    request = repair_history(request, ledger)
+    return CheckedHistory(request, *refuse_broken_history(request))
 
 
 def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
-    """Raise `BadRequest` for the first tool call without a result or result without a call.
+    """Raise `BrokenHistory` for the first tool call without a result or result without a call.
 
     Returns the ids of all calls, and whether two calls share an id.
     """
@@ -38,10 +66,10 @@ def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
                 if call_id
                 else "does not say which tool call it belongs to"
             )
-            raise BadRequest(f"{result.path} {why}", path=result.path)
+            raise BrokenHistory(f"{result.path} {why}", path=result.path)
     for call_id, call in calls.items():
         if call_id not in results:
-            raise BadRequest(f"{call.path} is a tool call without a result", path=call.path)
+            raise BrokenHistory(f"{call.path} is a tool call without a result", path=call.path)
     return frozenset(calls), shared
 
 

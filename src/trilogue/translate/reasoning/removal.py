@@ -28,13 +28,16 @@ from trilogue.model import (
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
 
+UNSIGNED = ""
+"""the value of all reasoning that is only text: servers that sign nothing make it, and Anthropic refuses it"""
+
 
 def strip_reasoning(
     body: bytes, *, protocol: Protocol, only: Collection[str] | None = None
 ) -> tuple[dict[str, Json], list[Loss]]:
     """Return the same request, in the same protocol, without earlier reasoning, and the losses.
 
-    `only`: the beginnings of the opaque values to remove; reasoning with other values stays.
+    `only`: the beginnings of the values to remove, in the form of `reasoning_values`; all other reasoning stays.
     """
     codec = CODECS[protocol]
     request = codec.decode_request(parse_request(body))
@@ -57,10 +60,17 @@ def strip_reasoning(
 
 
 def reasoning_values(body: bytes, *, protocol: Protocol) -> dict[str, str]:
-    """Return the opaque values of earlier reasoning, by the place of their block as upstreams write it."""
+    """Return what tells earlier reasoning apart, by the place of its block as upstreams write it.
+
+    That is the opaque value, else the item id, else `UNSIGNED`.
+    """
     request = CODECS[protocol].decode_request(parse_request(body))
     blocks = [block for turn in request.turns for block in turn.blocks if isinstance(block, Reasoning)]
-    return {_place(block): block.opaque.value for block in blocks if block.opaque is not None}
+    return {_place(block): _value(block) for block in blocks}
+
+
+def _value(block: Reasoning) -> str:
+    return block.opaque.value if block.opaque is not None else block.id or UNSIGNED
 
 
 def _place(block: Reasoning) -> str:
@@ -81,7 +91,10 @@ def _without_reasoning(turn: Turn, only: Collection[str] | None, ledger: Ledger)
 def _is_removed(block: Block, only: Collection[str] | None) -> bool:
     if not isinstance(block, Reasoning):
         return False
-    return only is None or (block.opaque is not None and block.opaque.value.startswith(tuple(only)))
+    if only is None:
+        return True
+    value = _value(block)
+    return value.startswith(tuple(start for start in only if start)) if value else UNSIGNED in only
 
 
 def _without_ids(turn: Turn) -> Turn:
