@@ -1,0 +1,125 @@
+"""A request as the units that a vendor's cache goes by, in the order in which vendors read them, without its marks.
+
+What is outside the prompt (limits, metadata, streaming) is no part of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trilogue.model import Protocol
+
+Json = dict[str, Any]
+CHARACTERS = 4
+"""how many characters count as a token"""
+MARKS = ("cache_control", "prompt_cache_breakpoint")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A tool, a system block, or a block of a turn. `form`: its JSON as sent, in which the order of fields counts."""
+
+    place: str
+    """tools, system, or the role of a turn"""
+    form: str
+    kind: str = ""
+    mark: Json | None = None
+    """the mark on it: `cache_control` or `prompt_cache_breakpoint`"""
+    ends: bool = False
+    """whether it is the last block of a turn or item"""
+
+    @property
+    def text(self) -> str:
+        return f"{self.place} {self.form}\n"
+
+
+def tokens(text: str) -> int:
+    """Return how many tokens a text has."""
+    return len(text) // CHARACTERS
+
+
+def units_of(body: Json, protocol: Protocol, *, exact: bool = False) -> list[Unit]:
+    """Return the units of a request. Without `exact`, a text is the same as a list with this text only."""
+    return list(_READERS[protocol](body, exact))
+
+
+def _messages(body: Json, exact: bool) -> Iterator[Unit]:
+    for tool in body.get("tools") or []:
+        yield _unit("tools", tool)
+    yield from _parts("system", body.get("system"), exact)
+    for message in body.get("messages") or []:
+        yield from _parts(message["role"], message.get("content"), exact)
+
+
+def _chat(body: Json, exact: bool) -> Iterator[Unit]:
+    messages = [_message(message, exact) for message in body.get("messages") or []]
+    yield from _tools_second(body, messages)
+
+
+def _message(message: Json, exact: bool) -> list[Unit]:
+    rest = {name: value for name, value in message.items() if name not in ("role", "content", *MARKS)}
+    found = list(_parts(message["role"], message.get("content"), exact))
+    found += [_unit(message["role"], {name: value}) for name, value in rest.items()]
+    mark = next((message[name] for name in MARKS if message.get(name) is not None), None)
+    return [*found[:-1], *(replace(unit, ends=True, mark=unit.mark or mark) for unit in found[-1:])]
+
+
+def _responses(body: Json, exact: bool) -> Iterator[Unit]:
+    given = body.get("input") or []
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    turns = [_item(item, exact) for item in items]
+    if body.get("instructions"):
+        turns.insert(0, [_unit("system", {"type": "text", "text": body["instructions"]})])
+    yield from _tools_second(body, turns)
+
+
+def _item(item: Json, exact: bool) -> list[Unit]:
+    if "role" not in item or "content" not in item:
+        return [_unit(item.get("type", ""), item, ends=True)]
+    return list(_parts(item["role"], item["content"], exact))
+
+
+def _tools_second(body: Json, turns: list[list[Unit]]) -> Iterator[Unit]:
+    """Yield the first instructions, then the tools, as chat templates do, then everything else."""
+    tools = [_unit("tools", tool) for tool in body.get("tools") or []]
+    led = turns[:1] if turns and turns[0] and turns[0][0].place in ("system", "developer") else []
+    for turn in [*led, tools, *turns[len(led) :]]:
+        yield from turn
+
+
+def _parts(place: str, content: Any, exact: bool) -> Iterator[Unit]:
+    if content is None:
+        return
+    if isinstance(content, str):
+        form = {"text": content} if exact else {"type": "text", "text": content}
+        yield _unit(place, form, ends=True)
+        return
+    for position, part in enumerate(content):
+        plain = {**part, "type": "text"} if not exact and part.get("type") in _TEXTS else part
+        yield _unit(place, _without_empty(plain), ends=position == len(content) - 1)
+
+
+def _without_empty(part: Json) -> Json:
+    """Leave out what a response adds to its texts, which is no part of the prompt."""
+    return {name: value for name, value in part.items() if name not in ("annotations", "logprobs")}
+
+
+_TEXTS = ("text", "input_text", "output_text")
+_READERS = {Protocol.MESSAGES: _messages, Protocol.CHAT: _chat, Protocol.RESPONSES: _responses}
+
+
+def _unit(place: str, value: Json, ends: bool = False) -> Unit:
+    mark = next((value[name] for name in MARKS if value.get(name) is not None), None)
+    form = json.dumps(_unmarked(value), ensure_ascii=False, separators=(",", ":"))
+    return Unit(place, form, value.get("type") or "", mark, ends)
+
+
+def _unmarked(value: Json) -> Json:
+    """Return a block without its marks, also those of the blocks inside a result."""
+    bare = {name: inner for name, inner in value.items() if name not in MARKS}
+    if isinstance(bare.get("content"), list):
+        bare["content"] = [_unmarked(inner) for inner in bare["content"]]
+    return bare
