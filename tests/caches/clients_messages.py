@@ -119,7 +119,8 @@ class OldClaudeCode(ClaudeCode):
     """Claude Code 2.1.175, whose billing line changes in every request."""
 
     def billing(self) -> str:
-        return f"{len(self.history) * 37 % 4096:03x}"
+        request = f"{self.session} {self.agent} {len(self.history)}"
+        return hashlib.sha256(request.encode()).hexdigest()[:3]
 
 
 class OpencodeMessages(MessagesClient):

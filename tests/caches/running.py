@@ -16,7 +16,7 @@ from tests.caches.clients_messages import ClaudeCode
 from tests.caches.sessions import RESULT_TEXT, Compact, NewSession, Session, Switch, Task, Wait, words_of
 from tests.caches.units import Json
 from tests.caches.upstream import Arrived, CachingUpstream, Reply
-from tests.caches.vendors import ONE_MACHINE, Luck
+from tests.caches.vendors import Luck
 from tests.gateway.pooling import account
 from tests.gateway.process import started
 from tests.gateway.running import CLIENT_KEY
@@ -32,20 +32,24 @@ OWN_VENDORS = {
 }
 """whom the clients of a protocol were made for"""
 PROVIDERS = {
-    "anthropic": "protocol: anthropic_messages, base_url: UPSTREAM/anthropic, vendor: anthropic",
-    "glm": "protocol: anthropic_messages, base_url: UPSTREAM/glm, vendor: none",
-    "openai": "protocol: openai_responses, base_url: UPSTREAM/openai/v1, vendor: openai",
-    "openai-chat": "protocol: openai_chat_completions, base_url: UPSTREAM/openai/v1, vendor: openai",
-    "deepseek": "protocol: openai_chat_completions, base_url: UPSTREAM/deepseek, vendor: deepseek",
-    "vllm": "protocol: openai_chat_completions, base_url: UPSTREAM/vllm/v1, vendor: none, profile: compatible",
-    "vllm-responses": "protocol: openai_responses, base_url: UPSTREAM/vllm/v1, vendor: none",
+    "anthropic": (Protocol.MESSAGES, "anthropic", "vendor: anthropic"),
+    "glm": (Protocol.MESSAGES, "glm", "vendor: none"),
+    "openai": (Protocol.RESPONSES, "openai/v1", "vendor: openai"),
+    "openai-chat": (Protocol.CHAT, "openai/v1", "vendor: openai"),
+    "deepseek": (Protocol.CHAT, "deepseek", "vendor: deepseek"),
+    "vllm": (Protocol.CHAT, "vllm/v1", "vendor: none, profile: compatible"),
+    "vllm-responses": (Protocol.RESPONSES, "vllm/v1", "vendor: none"),
 }
+"""by name: the protocol, the address below that of the upstream, and further settings"""
 
 
 def config(accounts: int) -> str:
     """Return a configuration with these providers, each with so many accounts."""
     pool = ", ".join(account(name) for name in ACCOUNTS[:accounts])
-    lines = [f"  {name}: {{{what}, accounts: [{pool}]}}" for name, what in PROVIDERS.items()]
+    lines = [
+        f"  {name}: {{protocol: {protocol.value}, base_url: UPSTREAM/{path}, {more}, accounts: [{pool}]}}"
+        for name, (protocol, path, more) in PROVIDERS.items()
+    ]
     return "\n".join(["server: {drain_seconds: 2}", "keys: [env:TRILOGUE_KEY]", "providers:", *lines, ""])
 
 
@@ -234,9 +238,9 @@ class World:
         self.up.forget(Luck())
         return Play(self.gateways[accounts], self.up, client).run(session)
 
-    def ideal(self, client: Client, session: Session) -> list[Exchange]:
-        """Play a session at the client's own vendor, where all its requests come to the same machine."""
-        self.up.forget(ONE_MACHINE)
+    def ideal(self, client: Client, session: Session, luck: Luck) -> list[Exchange]:
+        """Play a session at the client's own vendor."""
+        self.up.forget(luck)
         return Play(self.direct, self.up, client, f"/{OWN_VENDORS[client.protocol][0]}").run(session)
 
 

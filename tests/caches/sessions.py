@@ -93,7 +93,7 @@ WIDE: Session = (Task("read it all", 3, parallel=True), Task("read on", 6, paral
 """turns with many calls each"""
 
 
-def generated(seed: int, other_model: str = "") -> Session:
+def generated(seed: int, other_model: str = "", *, images: bool = True) -> Session:
     """Return a session with anything in it that sessions can have."""
     draw = Random(f"session {seed}")
     events: list[Event] = []
@@ -104,7 +104,7 @@ def generated(seed: int, other_model: str = "") -> Session:
                 draw.randint(0, 3),
                 parallel=draw.random() < 0.3,
                 errors=draw.random() < 0.4,
-                images=draw.random() < 0.15,
+                images=draw.random() < 0.15 and images,
                 reminder=draw.random() < 0.3,
                 thinks=draw.random() < 0.6,
             )

@@ -63,8 +63,7 @@ def _message(message: Json, exact: bool) -> list[Unit]:
     rest = {name: value for name, value in message.items() if name not in ("role", "content", *MARKS)}
     found = list(_parts(message["role"], message.get("content"), exact))
     found += [_unit(message["role"], {name: value}) for name, value in rest.items()]
-    mark = next((message[name] for name in MARKS if message.get(name) is not None), None)
-    return [*found[:-1], *(replace(unit, ends=True, mark=unit.mark or mark) for unit in found[-1:])]
+    return [*found[:-1], *(replace(unit, ends=True) for unit in found[-1:])]
 
 
 def _responses(body: Json, exact: bool) -> Iterator[Unit]:
