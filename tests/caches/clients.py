@@ -68,6 +68,8 @@ class Client:
     EVERYDAY: ClassVar[str]
     protocol: ClassVar[Protocol]
     path: ClassVar[str]
+    by_socket: ClassVar[bool] = False
+    """whether it sends its requests over a WebSocket"""
 
     def __init__(self, model: str, session: int = 1, stream: bool = True, agent: str = "") -> None:
         self.model = model

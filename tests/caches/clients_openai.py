@@ -88,6 +88,33 @@ class Codex(ResponsesClient):
         ]
 
 
+class CodexSocket(Codex):
+    """Codex over a WebSocket: after the first request it sends only what is new, and stores nothing."""
+
+    by_socket = True
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.previous: tuple[str, str] | None = None
+        """the last response, and the model that gave it"""
+        self.known = 0
+
+    def body(self) -> Json:
+        body = super().body()
+        if self.previous is None or self.previous[1] != self.model:
+            return body
+        return {**body, "input": deepcopy(self.history[self.known :]), "previous_response_id": self.previous[0]}
+
+    def take(self, native: Any) -> list[str]:
+        calls = super().take(native)
+        self.previous, self.known = (native["id"], self.model), len(self.history)
+        return calls
+
+    def restart(self, summary: str) -> None:
+        self.previous = None
+        super().restart(summary)
+
+
 class OpencodeResponses(ResponsesClient):
     """opencode: it has a cache key, and sends items back without their ids."""
 

@@ -9,7 +9,15 @@ from functools import partial
 from tests.caches import sessions
 from tests.caches.clients import Client
 from tests.caches.clients_messages import ClaudeCode, MessagesClient, OldClaudeCode, OpencodeMessages, SdkMessages
-from tests.caches.clients_openai import Chain, Codex, OpencodeChat, OpencodeResponses, SdkChat, SdkResponses
+from tests.caches.clients_openai import (
+    Chain,
+    Codex,
+    CodexSocket,
+    OpencodeChat,
+    OpencodeResponses,
+    SdkChat,
+    SdkResponses,
+)
 from tests.caches.running import OWN_VENDORS, PROVIDERS, Exchange, FailedError, World
 from tests.caches.sessions import Session
 from tests.caches.vendors import Luck
@@ -31,6 +39,7 @@ CLIENTS: dict[str, type[Client]] = {
     "Claude Code": ClaudeCode,
     "Claude Code 2.1.175": OldClaudeCode,
     "Codex": Codex,
+    "Codex (WebSocket)": CodexSocket,
     "opencode (Chat)": OpencodeChat,
     "opencode (Messages)": OpencodeMessages,
     "opencode (Responses)": OpencodeResponses,
@@ -106,9 +115,10 @@ class Case:
     session: str
     accounts: int
 
-    def made(self, model: str) -> Client:
-        """Return a new client."""
-        made = CLIENTS[self.client](model)
+    def made(self, model: str, direct: bool = False) -> Client:
+        """Return a new client. The vendors themselves have no WebSockets here."""
+        kind = CLIENTS[self.client]
+        made = (Codex if direct and kind is CodexSocket else kind)(model)
         if isinstance(made, MessagesClient) and "claude-sonnet-4-5" in model:
             # The client knows which of its own vendor's models refuse instructions in the middle.
             made.mid_system = False
@@ -136,7 +146,7 @@ def measured(world: World, found: Iterable[Case]) -> Iterator[Row]:
         model, luck = _own(case)
         key = (case.client, case.session, model, luck.astray)
         if key not in ideals:
-            ideals[key] = figures(world.ideal(case.made(model), SESSIONS[case.session], luck))
+            ideals[key] = figures(world.ideal(case.made(model, direct=True), SESSIONS[case.session], luck))
         row = partial(Row, case.client, case.upstream, case.session, case.accounts, ideals[key])
         try:
             played = world.through(case.made(case.upstream), SESSIONS[case.session], case.accounts)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
+from websockets.sync.client import ClientConnection, connect
 
 from tests.caches.clients import Client, Result, Spent
 from tests.caches.clients_messages import ClaudeCode
@@ -77,9 +78,15 @@ class Play:
     """in front of the path: the vendor"""
     exchanges: list[Exchange] = field(default_factory=list)
     epoch: int = 0
+    sockets: dict[Client, ClientConnection] = field(default_factory=dict)
+    open: ExitStack = field(default_factory=ExitStack)
 
     def run(self, session: Session) -> list[Exchange]:
-        """Play all events, and return all requests."""
+        """Play all events, and return all requests. Raises FailedError."""
+        with self.open:
+            return self._run(session)
+
+    def _run(self, session: Session) -> list[Exchange]:
         usual = self.client.model
         for event in session:
             if isinstance(event, Wait):
@@ -123,17 +130,34 @@ class Play:
     def _ask(self, client: Client, thread_name: str, reply: Reply) -> list[str]:
         self.up.reply, seen = reply, len(self.up.arrived)
         sent = client.body()
-        response = self.http.post(self.prefix + client.path, json=sent, headers=client.headers())
+        native, status, error = (self._over_socket if client.by_socket else self._over_http)(client, sent)
         arrived = list(self.up.arrived[seen:])
-        if response.status_code != 200:
-            self.exchanges.append(
-                Exchange(thread_name, client.model, sent, arrived, None, response.status_code, response.text[:400])
-            )
+        if native is None:
+            self.exchanges.append(Exchange(thread_name, client.model, sent, arrived, None, status, error))
             raise FailedError(self.exchanges[-1])
-        native = read(response, client)
         self.exchanges.append(Exchange(thread_name, client.model, sent, arrived, client.spent(native), 200))
         self.up.now += 3
         return client.take(native)
+
+    def _over_http(self, client: Client, sent: Json) -> tuple[Any, int, str]:
+        response = self.http.post(self.prefix + client.path, json=sent, headers=client.headers())
+        if response.status_code != 200:
+            return None, response.status_code, response.text[:400]
+        return read(response, client), 200, ""
+
+    def _over_socket(self, client: Client, sent: Json) -> tuple[Any, int, str]:
+        if client not in self.sockets:
+            url = str(self.http.base_url.copy_with(scheme="ws")).rstrip("/") + client.path
+            headers = {**client.headers(), "authorization": self.http.headers["authorization"]}
+            headers.pop("user-agent")
+            self.sockets[client] = self.open.enter_context(connect(url, additional_headers=headers, max_size=None))
+        self.sockets[client].send(json.dumps({"type": "response.create", **sent}))
+        while True:
+            event = json.loads(self.sockets[client].recv(60))
+            if event["type"] == "response.completed":
+                return event["response"], 200, ""
+            if event["type"] in ("error", "response.failed", "response.incomplete"):
+                return None, 400, json.dumps(event)[:400]
 
 
 class FailedError(Exception):

@@ -14,7 +14,15 @@ import pytest
 
 from tests.caches.clients import Client
 from tests.caches.clients_messages import ClaudeCode, MessagesClient, OpencodeMessages, PlainMessages, SdkMessages
-from tests.caches.clients_openai import Chain, Codex, OpencodeChat, OpencodeResponses, SdkChat, SdkResponses
+from tests.caches.clients_openai import (
+    Chain,
+    Codex,
+    CodexSocket,
+    OpencodeChat,
+    OpencodeResponses,
+    SdkChat,
+    SdkResponses,
+)
 from tests.caches.prefixes import problems
 from tests.caches.running import World, world
 from tests.caches.sessions import generated
@@ -41,7 +49,7 @@ FAMILIES: dict[Protocol, dict[str, str]] = {
 KINDS: dict[Protocol, tuple[type[Client], ...]] = {
     Protocol.CHAT: (OpencodeChat, SdkChat),
     Protocol.MESSAGES: (ClaudeCode, OpencodeMessages, SdkMessages, PlainMessages),
-    Protocol.RESPONSES: (Codex, Chain, SdkResponses, OpencodeResponses),
+    Protocol.RESPONSES: (Codex, Chain, CodexSocket, SdkResponses, OpencodeResponses),
 }
 
 
