@@ -76,6 +76,9 @@ def _responses(body: Json, exact: bool) -> Iterator[Unit]:
 
 
 def _item(item: Json, exact: bool) -> list[Unit]:
+    if str(item.get("type")).endswith("_output") and isinstance(item.get("output"), (str, list)):
+        head = {name: value for name, value in item.items() if name != "output"}
+        return [_unit("result", head), *_parts("result", item["output"], exact)]
     if "role" not in item or "content" not in item:
         return [_unit(item.get("type", ""), item, ends=True)]
     return list(_parts(item["role"], item["content"], exact))
@@ -97,7 +100,9 @@ def _parts(place: str, content: Any, exact: bool) -> Iterator[Unit]:
         yield _unit(place, form, ends=True)
         return
     for position, part in enumerate(content):
-        plain = {**part, "type": "text"} if not exact and part.get("type") in _TEXTS else part
+        plain = part if exact or part.get("type") not in _TEXTS else {"type": "text", **part, **_TEXT}
+        if not exact and isinstance(plain.get("content"), str):
+            plain = {**plain, "content": [{"type": "text", "text": plain["content"]}]}
         yield _unit(place, _without_empty(plain), ends=position == len(content) - 1)
 
 
@@ -106,6 +111,7 @@ def _without_empty(part: Json) -> Json:
     return {name: value for name, value in part.items() if name not in ("annotations", "logprobs")}
 
 
+_TEXT = {"type": "text"}
 _TEXTS = ("text", "input_text", "output_text")
 _READERS = {Protocol.MESSAGES: _messages, Protocol.CHAT: _chat, Protocol.RESPONSES: _responses}
 
