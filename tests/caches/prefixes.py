@@ -75,7 +75,8 @@ def _alone(exchange: Exchange, client: Protocol) -> Iterator[str]:
     if spent is None or not _agree(spent, usage):
         yield f"{exchange.thread}: the client was told {spent}, but it was {usage}"
     key = arrived.body.get("prompt_cache_key")
-    if arrived.vendor == "openai" and client is not Protocol.RESPONSES and not key:
+    # Nothing is added to what passes through, and Responses clients that want a key have one.
+    if arrived.vendor == "openai" and client not in (Protocol.RESPONSES, arrived.protocol) and not key:
         yield f"{exchange.thread}: no prompt_cache_key"
     if key and len(key) > LONGEST_KEY:
         yield f"{exchange.thread}: a prompt_cache_key of {len(key)} characters"

@@ -41,22 +41,25 @@ def tokens(text: str) -> int:
     return len(text) // CHARACTERS
 
 
-def units_of(body: Json, protocol: Protocol, *, exact: bool = False) -> list[Unit]:
-    """Return the units of a request. Without `exact`, a text is the same as a list with this text only."""
-    return list(_READERS[protocol](body, exact))
+def units_of(body: Json, protocol: Protocol, *, exact: bool = False, tools_first: bool = True) -> list[Unit]:
+    """Return the units of a request. Without `exact`, a text is the same as a list with this text only.
+
+    `tools_first`: before the instructions, as Anthropic and OpenAI have them; the templates of most other models have
+    them behind.
+    """
+    if protocol is Protocol.MESSAGES:
+        turns = [list(_parts(one["role"], one.get("content"), exact)) for one in body.get("messages") or []]
+        turns.insert(0, list(_parts("system", body.get("system"), exact)))
+    else:
+        turns = _chat(body, exact) if protocol is Protocol.CHAT else _responses(body, exact)
+    tools = [_unit("tools", tool) for tool in body.get("tools") or []]
+    led = turns[:1] if turns and turns[0] and turns[0][0].place in ("system", "developer") else []
+    front = [tools, *led] if tools_first else [*led, tools]
+    return [unit for turn in [*front, *turns[len(led) :]] for unit in turn]
 
 
-def _messages(body: Json, exact: bool) -> Iterator[Unit]:
-    for tool in body.get("tools") or []:
-        yield _unit("tools", tool)
-    yield from _parts("system", body.get("system"), exact)
-    for message in body.get("messages") or []:
-        yield from _parts(message["role"], message.get("content"), exact)
-
-
-def _chat(body: Json, exact: bool) -> Iterator[Unit]:
-    messages = [_message(message, exact) for message in body.get("messages") or []]
-    yield from _tools_second(body, messages)
+def _chat(body: Json, exact: bool) -> list[list[Unit]]:
+    return [_message(message, exact) for message in body.get("messages") or []]
 
 
 def _message(message: Json, exact: bool) -> list[Unit]:
@@ -66,13 +69,13 @@ def _message(message: Json, exact: bool) -> list[Unit]:
     return [*found[:-1], *(replace(unit, ends=True) for unit in found[-1:])]
 
 
-def _responses(body: Json, exact: bool) -> Iterator[Unit]:
+def _responses(body: Json, exact: bool) -> list[list[Unit]]:
     given = body.get("input") or []
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     turns = [_item(item, exact) for item in items]
     if body.get("instructions"):
         turns.insert(0, [_unit("system", {"type": "text", "text": body["instructions"]})])
-    yield from _tools_second(body, turns)
+    return turns
 
 
 def _item(item: Json, exact: bool) -> list[Unit]:
@@ -82,14 +85,6 @@ def _item(item: Json, exact: bool) -> list[Unit]:
     if "role" not in item or "content" not in item:
         return [_unit(item.get("type", ""), item, ends=True)]
     return list(_parts(item["role"], item["content"], exact))
-
-
-def _tools_second(body: Json, turns: list[list[Unit]]) -> Iterator[Unit]:
-    """Yield the first instructions, then the tools, as chat templates do, then everything else."""
-    tools = [_unit("tools", tool) for tool in body.get("tools") or []]
-    led = turns[:1] if turns and turns[0] and turns[0][0].place in ("system", "developer") else []
-    for turn in [*led, tools, *turns[len(led) :]]:
-        yield from turn
 
 
 def _parts(place: str, content: Any, exact: bool) -> Iterator[Unit]:
@@ -113,7 +108,6 @@ def _without_empty(part: Json) -> Json:
 
 _TEXT = {"type": "text"}
 _TEXTS = ("text", "input_text", "output_text")
-_READERS = {Protocol.MESSAGES: _messages, Protocol.CHAT: _chat, Protocol.RESPONSES: _responses}
 
 
 def _unit(place: str, value: Json, ends: bool = False) -> Unit:

@@ -183,10 +183,11 @@ class PrefixCache:
     seconds: float = 600
     read_price: float = READ
     luck: Luck = field(default_factory=Luck)
+    tools_first: bool = True
     kept: dict[tuple[int, str], float] = field(default_factory=dict)
 
     def ask(self, body: Json, protocol: Protocol, now: float) -> Usage:
-        text = "".join(unit.text for unit in units_of(body, protocol))
+        text = "".join(unit.text for unit in units_of(body, protocol, tools_first=self.tools_first))
         machine = self.luck.machine(body.get("prompt_cache_key"), text[:BEGINNING])
         size = self.step * CHARACTERS
         steps = [text[at : at + size] for at in range(0, len(text) - size + 1, size)]
@@ -252,9 +253,9 @@ def openai_of(model: str, luck: Luck) -> Cache:
 
 def deepseek() -> Cache:
     """Return a new account's cache at DeepSeek: steps of 64 tokens, kept for hours."""
-    return PrefixCache(64, 64, SECONDS["12h"], luck=ONE_MACHINE)
+    return PrefixCache(64, 64, SECONDS["12h"], luck=ONE_MACHINE, tools_first=False)
 
 
 def own_server() -> Cache:
     """Return the cache of a server such as vLLM: blocks of 16 tokens, kept as long as there is memory."""
-    return PrefixCache(16, 16, SECONDS["24h"], luck=ONE_MACHINE)
+    return PrefixCache(16, 16, SECONDS["24h"], luck=ONE_MACHINE, tools_first=False)
