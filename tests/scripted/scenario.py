@@ -95,12 +95,14 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole response with its usage. `cached` is part of neither `fresh` nor `output`."""
+    """A whole response with its usage. `cached` and `written` are part of neither `fresh` nor `output`."""
 
     parts: tuple[Part, ...]
     stop: Stop = Stop.END
     fresh: int = 20
     cached: int = 5
+    written: int = 0
+    """tokens that were written to the cache"""
     output: int = 10
     thought: int = 0
     interleaved: bool = False
