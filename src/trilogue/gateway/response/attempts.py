@@ -153,17 +153,21 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         return may_retry
 
     async def _adjusts(self, failure: Failure) -> bool:
-        """Return whether a parameter was refused that the next attempt, with the same account, can leave out."""
+        """Return whether the next attempt, with the same account, can avoid the failure: without a parameter, say."""
         attempt = self.attempt
-        if self.client.is_final or self.plan.adjusted or attempt is None or not attempt.outbound.adjustable:
+        if self.client.is_final or self.plan.adjusted or attempt is None:
             return False
-        body = attempt.outbound.request.body
-        if len(body) > LARGE_BYTES:
-            remedies = await in_thread(read_lesson, failure, body, self.client.call)
-        else:
-            remedies = read_lesson(failure, body, self.client.call)
-        if not remedies:
-            return False
+        remedies = self.client.changed_for(failure)
+        if remedies is None:
+            if not attempt.outbound.adjustable:
+                return False
+            body = attempt.outbound.request.body
+            if len(body) > LARGE_BYTES:
+                remedies = await in_thread(read_lesson, failure, body, self.client.call)
+            else:
+                remedies = read_lesson(failure, body, self.client.call)
+            if not remedies:
+                return False
         self.refused = RefusedParameters(attempt.planned.provider, attempt.planned.model, remedies)
         return True
 
