@@ -121,7 +121,7 @@ ADVICE: dict[str, str] = {
     "usage.inconsistent": f"{_NOTHING}; report it to the operator of the upstream",
     "usage.moved": f"{_NOTHING}; the sum is right, and the log and `trilogue explain` have the figures",
     "usage.detail": f"{_NOTHING}; {_SAME_PROTOCOL}, if the figure is needed",
-    "compaction.model": "compact at OpenAI, whose models have their own compaction, or in the client; `compaction: none` on the provider refuses it",
+    "compaction.model": "compact at OpenAI, whose models have their own compaction, or in the client",
     "count.estimated": "count at a provider that can count tokens",
     "resp.meta": f"{_NOTHING}; {_SAME_PROTOCOL}, if the field is needed",
     "policy.reasoning": "exclude reasoning from the policy",
