@@ -2,6 +2,7 @@
 
 from typing import get_args
 
+from msgspec import convert
 from msgspec.structs import fields, replace
 
 from trilogue.config.profiles import PROFILES, ProfileName, ProfileSettings
@@ -35,7 +36,7 @@ def test_servers_that_compact() -> None:
     for vendor, compacts in (("openai", True), ("azure", True), ("openrouter", False), ("", False)):
         assert ProfileSettings().for_model(Protocol.RESPONSES, "gpt-5.4", vendor).compacts is compacts
     assert ProfileSettings(name="openai").for_model(Protocol.RESPONSES, "my-deployment").compacts
-    assert ProfileSettings(compacts=True).for_model(Protocol.RESPONSES, "some-model").compacts
+    assert convert({"compacts": True}, ProfileSettings).for_model(Protocol.RESPONSES, "some-model").compacts
 
 
 def test_openai_and_compatible_are_opposites() -> None:

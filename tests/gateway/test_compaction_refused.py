@@ -67,7 +67,7 @@ def ask(served: Gateway, model: str, *, trigger: bool, stream: bool = False) -> 
     if stream:
         final = list(responses.create(**asked, stream=True))[-1]
         return str(json.loads(final.model_dump_json())["response"]["output"][-1]["type"])
-    return responses.create(**asked).output[-1].type
+    return str(responses.create(**asked).output[-1].type)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

@@ -87,12 +87,13 @@ def stream(answer: Answer, asked: Asked, ids: Ids) -> Iterator[bytes]:
 
 def usage(answer: Answer) -> dict[str, Any]:
     """Return the usage. Cached tokens are part of the prompt tokens."""
-    prompt = answer.fresh + answer.cached
+    prompt = answer.fresh + answer.cached + answer.written
+    written = {"cache_write_tokens": answer.written} if answer.written else {}
     return {
         "prompt_tokens": prompt,
         "completion_tokens": answer.output,
         "total_tokens": prompt + answer.output,
-        "prompt_tokens_details": {"cached_tokens": answer.cached, "audio_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": answer.cached, "audio_tokens": 0, **written},
         "completion_tokens_details": {
             "reasoning_tokens": answer.thought,
             "audio_tokens": 0,

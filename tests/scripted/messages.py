@@ -61,7 +61,7 @@ def usage(answer: Answer, output: int) -> dict[str, Any]:
     """Return the usage. Cached tokens are counted in addition to the input tokens."""
     figures: dict[str, Any] = {
         "input_tokens": answer.fresh,
-        "cache_creation_input_tokens": 0,
+        "cache_creation_input_tokens": answer.written,
         "cache_read_input_tokens": answer.cached,
         "output_tokens": output,
     }

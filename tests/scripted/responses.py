@@ -70,10 +70,10 @@ def stream(answer: Answer, asked: Asked, ids: Ids) -> Iterator[bytes]:
 
 def usage(answer: Answer) -> Json:
     """Return the usage. Cached tokens are part of the input tokens."""
-    total = answer.fresh + answer.cached
+    total = answer.fresh + answer.cached + answer.written
     return {
         "input_tokens": total,
-        "input_tokens_details": {"cached_tokens": answer.cached, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": answer.cached, "cache_write_tokens": answer.written},
         "output_tokens": answer.output,
         "output_tokens_details": {"reasoning_tokens": answer.thought},
         "total_tokens": total + answer.output,

@@ -95,12 +95,13 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole response with its usage. `cached` is part of neither `fresh` nor `output`."""
+    """A whole response with its usage. `cached` and `written`, to a cache, are part of neither `fresh` nor `output`."""
 
     parts: tuple[Part, ...]
     stop: Stop = Stop.END
     fresh: int = 20
     cached: int = 5
+    written: int = 0
     output: int = 10
     thought: int = 0
     interleaved: bool = False
