@@ -59,6 +59,8 @@ class WorkingModel(ScriptedUpstream):
         """all requests"""
         self.triggers = 0
         """how often it was asked to compact, which it cannot"""
+        self.outages: list[int] = []
+        """after how many turns a request fails"""
         self._cached = 0
 
     def before(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -76,6 +78,9 @@ class WorkingModel(ScriptedUpstream):
             self.triggers += 1
             refusal = {"message": "Invalid value: 'compaction_trigger'.", "type": "invalid_request_error"}
             return [json_answer(400, [], {"error": refusal})]
+        if self.outages and len(self.turns) == self.outages[0]:
+            self.outages.pop(0)
+            return [json_answer(500, [], {"error": {"message": "The server had an error.", "type": "server_error"}})]
         self.bodies.append(body)
         asked, size = wire.read(body), tokens(body)
         # As with gpt-5.6: all input is read from the cache or written to it.
@@ -212,11 +217,13 @@ def test_codex(served: Gateway, model: WorkingModel, folder: Path, protocol: Pro
 @pytest.mark.skipif(CODEX is None, reason="Codex is not installed")
 @pytest.mark.parametrize("provider", ["chat", "unknown"])
 def test_codex_over_a_websocket(served: Gateway, model: WorkingModel, folder: Path, provider: str) -> None:
-    """It sends only what is new in each turn, and begins anew after a compaction."""
+    """It sends only what is new in each turn, and begins anew after a compaction, and after a failed turn."""
     model.begin(steps=14, lines=2500)
+    model.outages = [2, 5, 5]
     upgrades = served.log_file.read_text().count('"status":101')
     assert codex(served, folder, "OpenAI", f"{provider}/gpt-5.5", sockets=True) == "All 14 steps are done."
     assert served.log_file.read_text().count('"status":101') > upgrades
+    assert not model.outages
     assert len(model.summaries) >= 3
     assert all(continues(model.before(asked), asked) for asked in model.summaries)
 
