@@ -2,6 +2,7 @@
 
 from typing import Literal, get_args
 
+from msgspec import convert
 from msgspec.structs import fields, replace
 
 from trilogue.config.profiles import PROFILES, ProfileName, ProfileSettings
@@ -25,10 +26,20 @@ def test_fields_exist() -> None:
 
 
 def test_auto_changes_nothing() -> None:
-    """Without settings, the model's name decides."""
+    """Without settings, the model's name decides, but for what only its server can tell."""
     for protocol in Protocol:
         for model in ("gpt-5", "claude-opus-4-5", "deepseek-chat", "x"):
-            assert ProfileSettings().for_model(protocol, model) == profile_for(protocol, model)
+            known = profile_for(protocol, model)
+            assert ProfileSettings().for_model(protocol, model) == replace(known, compacts=False)
+            assert ProfileSettings().for_model(protocol, model, "openai") == profile_for(protocol, model, "openai")
+
+
+def test_servers_that_compact() -> None:
+    """OpenAI's and Azure's are known to, by their address or by a setting; a server of any name can be said to."""
+    for vendor, compacts in (("openai", True), ("azure", True), ("openrouter", False), ("", False)):
+        assert ProfileSettings().for_model(Protocol.RESPONSES, "gpt-5.4", vendor).compacts is compacts
+    assert ProfileSettings(name="openai").for_model(Protocol.RESPONSES, "my-deployment").compacts
+    assert convert({"compacts": True}, ProfileSettings).for_model(Protocol.RESPONSES, "some-model").compacts
 
 
 def test_openai_and_compatible_are_opposites() -> None:

@@ -21,6 +21,8 @@ TOOLS = [
     }
     for name in ("get_weather", "get_time")
 ]
+CALL = {"type": "function_call", "call_id": "call_1", "name": "get_time", "arguments": "{}"}
+ORPHAN = {"type": "function_call_output", "call_id": "call_1", "output": "noon"}
 FAILING = ("demo-error", "demo-error-midstream")
 GOOD = [model for model in MODELS if model not in FAILING]
 
@@ -93,6 +95,7 @@ def test_failures() -> None:
         ("/responses", b"{", 400),
         ("/responses", b"[]", 400),
         ("/responses", {"model": "demo", "input": 3}, 400),
+        ("/responses", {"model": "demo", "input": [ORPHAN]}, 400),
         ("/responses", {"model": "none", "input": "Hi"}, 404),
         ("/other", {"model": "demo", "input": "Hi"}, 404),
     ],
@@ -102,6 +105,13 @@ def test_bad_requests(path: str, payload: Any, status: int) -> None:
     got, data = send(path, payload)
     assert got == status
     assert lint_error(Protocol.RESPONSES, json.loads(data)) == []
+
+
+def test_an_output_needs_its_call() -> None:
+    """As at the API, which names the call. The output must come after the call."""
+    refused = json.loads(send("/responses", {"model": "demo", "input": [ORPHAN, CALL]})[1])
+    assert refused["error"]["message"] == "No tool call found for function call output with call_id call_1."
+    assert send("/responses", {"model": "demo", "input": [CALL, ORPHAN]})[0] == 200
 
 
 def test_models_and_tokens() -> None:

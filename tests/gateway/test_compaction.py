@@ -22,15 +22,17 @@ from trilogue.model import Protocol
 CONFIG = """\
 keys: [env:TRILOGUE_KEY]
 providers:
-  chat: {protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], compaction: model}
-  messages: {protocol: anthropic_messages, base_url: UPSTREAM, accounts: [{key: env:UP_KEY}], compaction: model}
-  responses: {protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], compaction: model}
+  chat: {protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
+  messages: {protocol: anthropic_messages, base_url: UPSTREAM, accounts: [{key: env:UP_KEY}]}
+  responses: {protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
   native:
     protocol: openai_responses
     base_url: UPSTREAM/v1
     accounts: [{key: env:UP_KEY}]
     profile: {compacts: true}
-  never: {protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
+  openai: {protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
+  openai-only: {protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], compaction: none}
+  never: {protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], compaction: none}
   demo: {protocol: openai_responses, base_url: "demo:"}
 routes:
   - {match: refused-first, targets: [never/text, messages/text]}

@@ -20,10 +20,10 @@ def history(*texts: bytes) -> History:
 def test_what_is_kept() -> None:
     responses = ConnectionResponses(1000)
     responses.put("a", history(b"1", b"2"))
-    assert responses.find("a") == history(b"1", b"2")
-    assert responses.find("b") is None
+    assert responses.take("a") == history(b"1", b"2")
+    assert responses.take("b") is None
     responses.put("a", history(b"3"))
-    assert responses.find("a") == history(b"3")
+    assert responses.take("a") == history(b"3")
 
 
 def test_the_oldest_make_room() -> None:
@@ -31,14 +31,31 @@ def test_the_oldest_make_room() -> None:
     responses = ConnectionResponses(1000)
     for number in range(MOST + 1):
         responses.put(str(number), history(b"x"))
-    assert responses.find("0") is None
-    assert responses.find("1") is not None
+    assert responses.take("0") is None
+    assert responses.take("1") is not None
     responses.put("large", history(b"x" * 500, b"x" * 500))
-    assert responses.find(str(MOST)) is None
-    assert responses.find("large") is not None
+    assert responses.take(str(MOST)) is None
+    assert responses.take("large") is not None
     responses.put("too large", history(b"x" * 1001))
-    assert responses.find("too large") is None
-    assert responses.find("large") is None
+    assert responses.take("too large") is None
+    assert responses.take("large") is None
+
+
+def test_a_failed_continuation_forgets_what_it_continued() -> None:
+    """Unless a response has come of it, whatever else is there."""
+    responses = ConnectionResponses(1000)
+    responses.put("a", history(b"1"))
+    responses.put("b", history(b"2"))
+    responses.settle()
+    assert responses.take("a") is not None
+    responses.settle()
+    assert responses.take("a") is None
+    responses.settle()
+    assert responses.take("b") is not None
+    responses.put("c", history(b"3"))
+    responses.settle()
+    assert responses.take("b") is not None
+    assert responses.take("c") is not None
 
 
 def sent(reasoning: dict[str, Any], made_by: OriginAccount | None, to: OriginAccount) -> list[dict[str, Any]]:

@@ -31,8 +31,8 @@ policies:
   words: {use: block_phrases, phrases: [forbidden words]}
   asks: {use: judge, model: chat/error-500, look_at: [text], on_error: closed}
 providers:
-  chat: {protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], compaction: model}
-  responses: {protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], compaction: model}
+  chat: {protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
+  responses: {protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
   native:
     protocol: openai_responses
     base_url: UPSTREAM/v1

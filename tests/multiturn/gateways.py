@@ -76,8 +76,8 @@ def settings(
 
 
 EVERY_UPSTREAM = pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: protocol.short)
-WITH_COMPACTION_BY_MODEL = "compaction: model"
-"""the setting of a provider that lets the model itself write the summary"""
+WITHOUT_COMPACTION_BY_MODEL = "compaction: none"
+"""the setting of a provider whose model may not write a summary"""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Compaction: passed on if the upstream has it, written by the model if the provider allows that, else an error."""
+"""Compaction: passed on if the upstream has it, else written by the model, or refused if the provider says so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from tests.multiturn.agents import ResponsesAgent
-from tests.multiturn.gateways import MODELS, WITH_COMPACTION_BY_MODEL, Gateway, gateway, settings
+from tests.multiturn.gateways import MODELS, WITHOUT_COMPACTION_BY_MODEL, Gateway, gateway, settings
 from tests.multiturn.script import Json
 from tests.multiturn.strict import StrictUpstream
 from trilogue.model import Protocol
@@ -31,9 +31,9 @@ SUMMARY = "You said something."
 
 
 @pytest.fixture(scope="module")
-def by_model(_upstream: StrictUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway whose providers may let the model write the summary."""
-    folder, config = tmp_path_factory.mktemp("compaction"), settings(provider=WITH_COMPACTION_BY_MODEL)
+def refusing(_upstream: StrictUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway whose models may not write summaries."""
+    folder, config = tmp_path_factory.mktemp("compaction"), settings(provider=WITHOUT_COMPACTION_BY_MODEL)
     with gateway(folder, _upstream, config) as running:
         yield running
 
@@ -79,25 +79,26 @@ def test_trigger_passed_on(either: Gateway, stream: bool) -> None:
 
 
 @EVERY_OTHER
-def test_refused_elsewhere(one: Gateway, model: str) -> None:
+def test_refused_if_the_provider_says_so(refusing: Gateway, up: StrictUpstream, model: str) -> None:
     """With a clear error in the API's form, before any upstream is asked."""
+    assert up.requests == []
     with pytest.raises(openai.APIStatusError) as refused:
-        compact(one, model)
+        compact(refusing, model)
     assert refused.value.status_code in (400, 404)
     body: Any = refused.value.body
     assert body["type"] == "invalid_request_error"
     assert "compact" in body["message"]
     given: Any = [*HISTORY, {"type": "compaction_trigger"}]
     with pytest.raises(openai.BadRequestError) as refused_item:
-        one.client.responses.create(model=model, input=given)
+        refusing.client.responses.create(model=model, input=given)
     assert "compaction" in refused_item.value.message
-    assert one.up.requests == []
+    assert up.requests == []
 
 
 @EVERY_OTHER
-def test_written_by_the_model(by_model: Gateway, up: StrictUpstream, model: str) -> None:
+def test_written_by_the_model(one: Gateway, up: StrictUpstream, model: str) -> None:
     """One request to the model, declared; the result replaces the history in later requests."""
-    raw: Any = by_model.client.responses.with_raw_response
+    raw: Any = one.client.responses.with_raw_response
     reply = raw.compact(model=model, input=HISTORY)
     assert reply.headers.get("trilogue-loss")
     made = reply.parse()
@@ -110,7 +111,7 @@ def test_written_by_the_model(by_model: Gateway, up: StrictUpstream, model: str)
     assert "say blue" in sent
     up.reset()
     given: Any = [made.output[-1].to_dict(), {"role": "user", "content": "say after"}]
-    assert by_model.client.responses.create(model=model, input=given).output_text == "after"
+    assert one.client.responses.create(model=model, input=given).output_text == "after"
     follow = json.dumps(up.bodies()[0])
     assert SUMMARY in follow
     assert "say red" not in follow
@@ -118,8 +119,8 @@ def test_written_by_the_model(by_model: Gateway, up: StrictUpstream, model: str)
 
 @EVERY_OTHER
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_trigger_written_by_the_model(by_model: Gateway, up: StrictUpstream, model: str, stream: bool) -> None:
-    agent = ResponsesAgent(by_model.client, model, stream=stream, store=False)
+def test_trigger_written_by_the_model(one: Gateway, up: StrictUpstream, model: str, stream: bool) -> None:
+    agent = ResponsesAgent(one.client, model, stream=stream, store=False)
     agent.history = [*HISTORY, {"type": "compaction_trigger"}]
     output = agent._ask().native["output"]
     assert [item["type"] for item in output] == ["compaction"]
@@ -127,11 +128,11 @@ def test_trigger_written_by_the_model(by_model: Gateway, up: StrictUpstream, mod
     assert len(up.bodies()) == 1
     altered: Any = [{**output[0], "encrypted_content": output[0]["encrypted_content"][:-8] + "AAAAAAAA"}]
     with pytest.raises(openai.BadRequestError):
-        by_model.client.responses.create(model=model, input=[*altered, {"role": "user", "content": "say x"}])
+        one.client.responses.create(model=model, input=[*altered, {"role": "user", "content": "say x"}])
 
 
-def test_an_upstream_that_has_it_is_asked_first(by_model: Gateway, up: StrictUpstream) -> None:
+def test_an_upstream_that_has_it_is_asked(refusing: Gateway, up: StrictUpstream) -> None:
     """The setting is for those that don't."""
-    made = compact(by_model, MODELS[Protocol.RESPONSES])
+    made = compact(refusing, MODELS[Protocol.RESPONSES])
     assert up.requests[-1].path == "/v1/responses/compact"
     assert made.output[-1].encrypted_content.startswith("gAAA")

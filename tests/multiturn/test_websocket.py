@@ -99,6 +99,47 @@ def test_the_connection_survives_an_error(one: Gateway, upstream: Protocol) -> N
 
 
 @EVERY_UPSTREAM
+def test_a_failed_continuation_forgets_what_it_continued(one: Gateway, upstream: Protocol) -> None:
+    """As in the API. What is stored, and other responses of the connection, can still be continued."""
+    model = MODELS[upstream]
+    orphan: Any = [{"type": "function_call_output", "call_id": "call_of_nobody", "output": "x"}]
+
+    def fails(previous: str, items: Any, **more: Any) -> str:
+        connection.response.create(model=model, input=items, previous_response_id=previous, **more)
+        error: Any = events_of(connection)[-1]
+        assert (error.type, error.status) == ("error", 400)
+        return str(error.error.code)
+
+    with one.client.responses.connect() as connection:
+        agent = SocketAgent(connection, model, store=False)
+        other = SocketAgent(connection, model, store=False).say("say other").native["id"]
+        first = agent.say("say one").native["id"]
+        assert fails(first, orphan, store=False) != "previous_response_not_found"
+        assert fails(first, "say two", store=False) == "previous_response_not_found"
+        agent.previous = other
+        assert agent.say("say three").text == "three"
+        kept = SocketAgent(connection, model)
+        stored = kept.say("say four").native["id"]
+        assert fails(stored, orphan) != "previous_response_not_found"
+        assert kept.say("say five").text == "five"
+
+
+@EVERY_UPSTREAM
+def test_a_compacted_chain_goes_on(either: Gateway, upstream: Protocol) -> None:
+    """What the connection remembers begins with what the summary does not stand for."""
+    with either.client.responses.connect() as connection:
+        agent = SocketAgent(connection, MODELS[upstream], store=False)
+        agent.work("loop 2")
+        connection.response.create(**{**agent.request(), "input": [{"type": "compaction_trigger"}]})
+        compacted = events_of(connection)[-1].response
+        assert [item.type for item in compacted.output] == ["compaction"]
+        agent.previous = compacted.id
+        assert agent.say("say after").text == "after"
+        if upstream is not Protocol.RESPONSES:
+            assert agent.recall()["results"] == []
+
+
+@EVERY_UPSTREAM
 def test_a_second_request_waits_its_turn(one: Gateway, upstream: Protocol) -> None:
     with one.client.responses.connect() as connection:
         connection.response.create(model=MODELS[upstream], input="slow 5 20")

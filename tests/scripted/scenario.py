@@ -95,7 +95,7 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole response with its usage. `cached` and `written` are part of neither `fresh` nor `output`."""
+    """A whole response with its usage. `cached` and `written`, to a cache, are part of neither `fresh` nor `output`."""
 
     parts: tuple[Part, ...]
     stop: Stop = Stop.END

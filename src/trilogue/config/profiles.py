@@ -45,7 +45,9 @@ class ProfileBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def for_model(self, protocol: Protocol, model: str, vendor: str = "") -> Profile:
         """Return the profile of a vendor's model with these settings."""
         vendor = vendor or _VENDORS.get(self.name, "")
-        return replace(profile_for(protocol, model, vendor), **(PROFILES[self.name] | self.overrides()))
+        # Any server may call a model gpt-5.5: its name does not show that the server can compact.
+        unknown = {} if vendor else {"compacts": False}
+        return replace(profile_for(protocol, model, vendor), **(unknown | PROFILES[self.name] | self.overrides()))
 
     def for_passthrough(self) -> Profile | None:
         """Return a profile that restricts requests only by the fields that are set, or None if no set field does."""

@@ -112,9 +112,9 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cache: Literal["auto", "client", "off"] = "auto"
     """prompt caching of translated requests: `auto` adds cache marks and a cache key where the client has set none,
     `client` sends only what the client has set, `off` sends no marks at all"""
-    compaction: Literal["none", "model"] = "none"
-    """what to do when a client asks an upstream that has no compaction to compact a conversation: `none` to refuse, or
-    `model` to have the model write a summary, in one request"""
+    compaction: Literal["model", "none"] = "model"
+    """what to do when a client asks an upstream that has no compaction to compact a conversation: `model` to have the
+    model write a summary, in one request, or `none` to refuse"""
     fit_requests: bool = False
     """also adjust requests that are passed through to what the model accepts; by default only the fields set in
     `profile` apply to them"""

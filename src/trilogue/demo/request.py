@@ -106,6 +106,18 @@ def conversation_texts(request: Request) -> list[str]:
     return [text for turn in request.turns for text in _all_text(turn.blocks)]
 
 
+def orphaned_result(request: Request) -> str:
+    """Return the id in the first result of a tool that no earlier turn has called, or ""."""
+    called: set[str] = set()
+    for turn in request.turns:
+        for block in turn.blocks:
+            if isinstance(block, ToolCall):
+                called.add(block.id)
+            elif isinstance(block, ToolResult) and block.call_id not in called:
+                return block.call_id
+    return ""
+
+
 def _all_text(blocks: tuple[Block, ...]) -> list[str]:
     """Return the texts of blocks, arguments and results of tool calls included."""
     found: list[str] = []

@@ -13,6 +13,7 @@ from typing import Protocol as Interface
 from urllib.parse import urlsplit
 
 from trilogue.demo.model import PACE, DemoModel
+from trilogue.demo.request import orphaned_result
 from trilogue.errors import ClientError, UpstreamProtocolError
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Collector, Event, Failed, Failure, FailureKind, Json, Request
@@ -100,6 +101,10 @@ class DemoTransport:
             return _json(200, {"object": "response.input_tokens", "input_tokens": self._model.count(decoded)})
         if not path.endswith(_RESPONSES):
             return self._failure(Failure(kind=FailureKind.NOT_FOUND, message="the demo has no such endpoint"))
+        if orphan := orphaned_result(decoded):
+            # In the words of the API.
+            text = f"No tool call found for function call output with call_id {orphan}."
+            return self._failure(Failure(kind=FailureKind.INVALID_REQUEST, message=text, param="input"))
         return await self._respond(decoded, self._reply(decoded, body))
 
     async def reach(self, url: str, seconds: float) -> None:

@@ -282,7 +282,7 @@ LOSSES: dict[str, LossRule] = {
     "usage.detail": LossRule(NOTICE, "usage figure with no equivalent", "dropped"),
     "compaction.model": LossRule(
         DEGRADED,
-        "a compaction is asked of an upstream that has none, and `compaction: model` is set on its provider",
+        "a compaction is asked of an upstream that has none",
         "the model writes a summary, in one request",
     ),
     "count.estimated": LossRule(DEGRADED, "token count from an upstream that cannot count", "an estimate"),

@@ -92,11 +92,11 @@ ROWS = (
         example="some-model",
     ),
     ProfileRow(
-        vendors=f"azure {_OTHERS}",
+        vendors=_OTHERS,
         protocols="responses",
         models=_ALL,
         takes={"compacts": False},
-        what="conversations cannot be compacted: only OpenAI's own API is known to do that",
+        what="conversations cannot be compacted: only the APIs of OpenAI and Azure are known to do that",
         sure="choice",
         example="some-model",
     ),

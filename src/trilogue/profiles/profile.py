@@ -160,8 +160,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Messages, Responses: keeps earlier turns (thread, previous_response_id, conversation); if false, requests that
     rely on them are refused, and clients send the whole history"""
     compacts: bool = True
-    """Responses: compacts conversations (`POST /v1/responses/compact` and `compaction_trigger`); if false, see the
-    provider's setting `compaction`"""
+    """Responses: compacts conversations (`POST /v1/responses/compact` and `compaction_trigger`); if false, or if it
+    refuses that, see the provider's setting `compaction`"""
     raw_as_summary: bool = False
     """Responses clients: raw reasoning is sent as a summary, which is all that Codex and the AI SDK show by default"""
     billing_block: bool = False

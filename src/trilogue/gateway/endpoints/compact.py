@@ -1,7 +1,8 @@
 """Compaction: `POST /v1/responses/compact`, and requests that end with `compaction_trigger`.
 
-Passed on to upstreams that compact by themselves. Elsewhere the model writes a summary if its provider allows that,
-which is declared as a loss; otherwise the request is refused. What a summary looks like is in `stored.compaction`.
+Passed on to upstreams that compact by themselves. Elsewhere, and if such an upstream refuses, the model writes a
+summary, which is declared as a loss, unless its provider is configured with `compaction: none`. What a summary looks
+like is in `stored.compaction`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Raw
 from msgspec.structs import replace
 
-from trilogue.errors import StrictLoss, Unsupported
+from trilogue.errors import Unsupported
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.request.call import Call, read_asked
@@ -20,21 +21,29 @@ from trilogue.gateway.request.context import RequestContext, read_large, targets
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
 from trilogue.gateway.request.ownership import check_body
 from trilogue.gateway.request.turns import stored_turn
-from trilogue.gateway.response.client_response import ClientResponse
-from trilogue.gateway.response.summarized import SummarizedResponse
+from trilogue.gateway.response.compaction import CompactionResponse
 from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.compaction import as_output, compaction_item, kept_messages, summary_of, summary_request
+from trilogue.gateway.stored.compaction import (
+    NO_ENDPOINT,
+    NO_TRIGGER,
+    as_output,
+    compaction_item,
+    kept_messages,
+    summary_of,
+    summary_request,
+)
 from trilogue.gateway.stored.fields import input_items, read_state_fields, with_ids
 from trilogue.jsontext.text import dump, parse_request
-from trilogue.model import Json, Loss
+from trilogue.model import Json, Loss, refuse_losses, refuses
 from trilogue.protocols.content.ids import digest
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
+from trilogue.translate.learning.remedies import Remedy
 
 LOSS = "compaction.model"
 _REFUSED = (
-    "this upstream cannot compact a conversation. If its provider is configured with `compaction: model`, the model "
-    "writes a summary instead"
+    "this upstream cannot compact a conversation, and its provider is configured with `compaction: none`; with "
+    "`compaction: model`, the model writes a summary"
 )
 _ECHOED: dict[str, Json] = {"tool_choice": "auto", "text": {"format": {"type": "text"}}, "previous_response_id": None}
 """fields that the request for a summary has changed, as a response shows them if the client did not set them"""
@@ -69,27 +78,19 @@ async def handle(context: RequestContext) -> None:
 
 
 async def _compact(context: RequestContext, call: Call, routed: Sequence[Upstream]) -> None:
-    services = context.entry.services
-    targets, own = compacting(routed, call, services, "input")
-    if own:
-        # Only the upstream can read what it returns, so there is nothing to judge.
-        passed = replace(call, path=CODECS[call.client].endpoint.compaction, policies=None)
-        await complete(context, ClientResponse(passed, context.responder, context.record, services.observers), targets)
-        return
-    client, response = await _summarized(context, call, targets)
+    targets, own = compacting(routed, call, context.entry.services, NO_ENDPOINT)
+    # Only the upstream can read what it returns, so there is nothing to judge.
+    passed = replace(call, path=CODECS[call.client].endpoint.compaction, policies=None) if own else None
+    client, response = await _responded(context, call, targets, NO_ENDPOINT, passed)
     if response is not None:
-        client.send_instead(_compacted(call, response, services))
+        client.send_instead(_compacted(call, response, context.entry.services))
 
 
 async def compact_turn(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> None:
     """Respond to a request that ends with the item that asks for a compaction."""
     services, turn = context.entry.services, call.turn
-    last = len(input_items(read_state_fields(call.body).input)) - 1
-    targets, own = compacting(targets, call, services, f"input[{last}]")
-    if own:
-        await complete(context, ClientResponse(call, context.responder, context.record, services.observers), targets)
-        return
-    client, response = await _summarized(context, call, targets)
+    targets, own = compacting(targets, call, services, NO_TRIGGER)
+    client, response = await _responded(context, call, targets, NO_TRIGGER, call if own else None)
     if response is None:
         return
     body = _compacted_turn(call, response, services)
@@ -100,45 +101,75 @@ async def compact_turn(context: RequestContext, call: Call, targets: Sequence[Up
 
 
 def compacting(
-    targets: Sequence[Upstream], call: Call, services: Services, path: str
+    targets: Sequence[Upstream], call: Call, services: Services, form: Remedy
 ) -> tuple[tuple[Upstream, ...], bool]:
     """Return the targets that can compact, and whether they do it by themselves. Raises Unsupported if there are none.
 
-    All of them do it in the same way as the first one: what comes next depends on it.
+    All of them do it in the same way as the first one: what comes next depends on it. `form`: how the client asks.
     """
-    able = [(target, own) for target in targets if (own := _compacts(target, call, services)) is not None]
+    able = [(target, own) for target in targets if (own := _compacts(target, call, services, form)) is not None]
     if not able:
-        raise Unsupported(path, _REFUSED)
+        items = input_items(read_state_fields(call.body).input)
+        raise Unsupported(f"input[{len(items) - 1}]" if form is NO_TRIGGER else "input", _REFUSED)
     first = able[0][1]
     return tuple(target for target, own in able if own is first), first
 
 
-def _compacts(target: Upstream, call: Call, services: Services) -> bool | None:
+def _compacts(target: Upstream, call: Call, services: Services, form: Remedy) -> bool | None:
     """Return whether a target compacts by itself; None if not even its model may write a summary."""
     provider = services.providers[target.provider]
-    speaks = call.client in provider.protocols and not provider.is_demo
     profile = provider.profile(target.model, call.client)
     # A server that keeps nothing is not OpenAI's own, whatever its models are called.
-    if speaks and profile.compacts and profile.keeps_state:
-        return True
+    if call.client in provider.protocols and not provider.is_demo and profile.compacts and profile.keeps_state:
+        known = services.pools.pools[target.provider].lessons.of(target.model)
+        if all(remedy.path != form.path for remedy in known):
+            return True
     return False if provider.summarizes else None
 
 
-async def _summarized(
-    context: RequestContext, call: Call, targets: Sequence[Upstream]
-) -> tuple[SummarizedResponse, dict[str, Json] | None]:
-    """Have the model write a summary. Return its response in the client's protocol; None if the client got an error."""
-    loss = Loss(LOSS, "input")
-    if call.strict:
-        raise StrictLoss((loss,))
-    history = call.body if call.turn is None else call.turn.expanded
-    losses = (*call.losses, loss)
-    asking = replace(call, body=summary_request(history), stream=False, turn=None, losses=losses, summary=True)
+async def _responded(
+    context: RequestContext, call: Call, targets: Sequence[Upstream], form: Remedy, passed: Call | None
+) -> tuple[CompactionResponse, dict[str, Json] | None]:
+    """Have the upstream compact, or the model write a summary.
+
+    `passed`: the request to an upstream that compacts. Return the model's response in the client's protocol; None if
+    the client has got a response, or an error.
+    """
     services = context.entry.services
-    client = SummarizedResponse(asking, context.responder, context.record, services.observers)
-    client.in_events = call.stream
+    asking: Call | None = None
+    if passed is None:
+        first = asking = _asking(call)
+    else:
+        first = passed
+        if _may_ask_model(call, services, targets):
+            asking = _asking(call)
+    client = CompactionResponse(
+        first,
+        context.responder,
+        context.record,
+        services.observers,
+        form=form,
+        in_events=call.stream,
+        asking=asking,
+    )
     await complete(context, client, targets)
     return client, parse_request(client.model_response) if client.model_response else None
+
+
+def _asking(call: Call) -> Call:
+    """Return the request for a summary. Raises StrictLoss."""
+    loss = Loss(LOSS, "input")
+    refuse_losses((loss,), call.strict)
+    history = call.body if call.turn is None else call.turn.expanded
+    losses = (*call.losses, loss)
+    return replace(call, body=summary_request(history), stream=False, turn=None, losses=losses, summary=True)
+
+
+def _may_ask_model(call: Call, services: Services, targets: Sequence[Upstream]) -> bool:
+    """Return whether a model may write the summary if its upstream refuses to compact."""
+    if refuses(call.strict, LOSS) or (call.turn is not None and call.turn.foreign is not None):
+        return False
+    return all(services.providers[target.provider].summarizes for target in targets)
 
 
 def _compacted(call: Call, response: dict[str, Json], services: Services) -> dict[str, Json]:

@@ -156,6 +156,7 @@ class SocketRequests:
                 await self._app(request, responder)
         finally:
             self._running = None
+            self._responses.settle()
             if not responder.ended:
                 # The client has disconnected, or the application has failed.
                 self._socket.close(INTERNAL_ERROR)

@@ -163,22 +163,31 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         return may_retry
 
     async def _adjusts(self, failure: Failure) -> bool:
-        """Return whether a parameter was refused that the next attempt, with the same account, can leave out."""
+        """Return whether the next attempt, with the same account, can avoid the failure: without a parameter, say."""
         attempt = self.attempt
-        if self.client.is_final or self.plan.adjusted or attempt is None or not attempt.outbound.adjustable:
+        if self.client.is_final or self.plan.adjusted or attempt is None:
             return False
+        remedies = self.client.changed_for(failure)
+        if remedies is None:
+            remedies = await self._lesson(failure, attempt)
+            if not remedies:
+                return False
+        self.refused = RefusedParameters(attempt.planned.provider, attempt.planned.model, remedies)
+        return True
+
+    async def _lesson(self, failure: Failure, attempt: UpstreamAttempt) -> tuple[Remedy, ...]:
+        """Return what to leave out of the request of an attempt, or to change; nothing if that would not help."""
+        if not attempt.outbound.adjustable:
+            return ()
         sent, protocol = attempt.outbound.request, attempt.outbound.protocol
         if len(sent.body) > LARGE_BYTES:
             remedies = await in_thread(read_lesson, failure, sent, protocol, self.client.call)
         else:
             remedies = read_lesson(failure, sent, protocol, self.client.call)
-        if not remedies:
-            return False
-        if self.refused is not None and self.refused.concerns(attempt.planned):
+        if remedies and self.refused is not None and self.refused.concerns(attempt.planned):
             # Servers that check one field after the other name only the first.
-            remedies = (*self.refused.remedies, *remedies)
-        self.refused = RefusedParameters(attempt.planned.provider, attempt.planned.model, remedies)
-        return True
+            return (*self.refused.remedies, *remedies)
+        return remedies
 
     def _remember_reasoning(self, failure: Failure) -> None:
         """Remember reasoning that an account cannot verify. Reasoning that it lacks is nothing to remember."""

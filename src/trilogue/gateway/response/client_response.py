@@ -23,13 +23,14 @@ from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.headers import JSON_HEADERS, SSE_HEADERS, kept_headers, loss_comment, loss_header
 from trilogue.gateway.response.pass_through import StreamPath
 from trilogue.jsontext.text import parse_request
-from trilogue.model import Failed, Loss
+from trilogue.model import Failed, Failure, Loss
 from trilogue.protocols.content.ids import digest
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.reply import Reply
 from trilogue.serving import Headers, Responder
 from trilogue.sse import COMMENT, before_last_event
+from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.responses import Stamp
 
 _NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
@@ -118,6 +119,13 @@ class ClientResponse(Struct, eq=False):
     def is_final(self) -> bool:
         """Whether the client has a part of a response, so that no other account can respond any more."""
         return self.state >= ResponseState.STREAMING
+
+    def changed_for(self, failure: Failure) -> tuple[Remedy, ...] | None:
+        """Change the request for another attempt after a failure; return what that shows of the model.
+
+        None if there is nothing to change but parameters that the failure names.
+        """
+        return None
 
     def begin_attempt(self, attempt: UpstreamAttempt) -> None:
         """Make this attempt the one whose response the client will get, unless it fails early enough."""

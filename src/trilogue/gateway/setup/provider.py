@@ -153,7 +153,7 @@ class UpstreamProvider:
         self.stream_timeouts = UpstreamTimeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=None)
         """for streams, whose events have their own time limits"""
         self.is_demo = config.is_demo
-        self.summarizes = config.compaction == "model" or config.is_demo
+        self.summarizes = config.compaction == "model"
         """whether its models may write the summary when a client asks for a compaction"""
         self.profile: Callable[[str, Protocol], Profile] = lru_cache(KNOWN_MODELS)(config.profile_for)
         """what one of its models accepts in a protocol"""

@@ -1,5 +1,8 @@
 """Compaction by the model: a request that asks for a summary, and the item that carries the summary through clients.
 
+The request for a summary is the conversation as it is, with a prompt at its end: tools, instructions and history stay
+byte for byte, so that the upstream reads them from its cache.
+
 An upstream that compacts by itself returns an item that only it can read. For one that does not, the model writes the
 summary, and the gateway seals it into an item of the same form. When such an item comes back, it is replaced by a
 message that any model understands.
@@ -9,6 +12,7 @@ In and out: JSON text of the Responses API. What is sent where is decided in `ga
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -17,13 +21,17 @@ from msgspec import Raw
 from trilogue.errors import BadRequest, SealError, UpstreamProtocolError
 from trilogue.gateway.stored.fields import input_items
 from trilogue.jsontext.text import dump
-from trilogue.model import SEAL_PREFIXES, Json, Opaque, OpaqueKind, Protocol, Provenance
+from trilogue.model import SEAL_PREFIXES, Failure, FailureKind, Json, Opaque, OpaqueKind, Protocol, Provenance
 from trilogue.protocols.content.ids import derive_id
+from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.reasoning.seal import Sealer
 
 TRIGGER = "compaction_trigger"
 TRIGGER_MARK = b'"compaction_trigger"'
 ITEM_MARK = b'"compaction'
+NO_TRIGGER = Remedy(path="input[compaction_trigger]", action="drop")
+NO_ENDPOINT = Remedy(path="responses/compact", action="drop")
+"""what is remembered of a model whose upstream has refused one of the two forms"""
 _KINDS = ("compaction", "compaction_summary")
 """the item, by its name today and by the one that Codex used before"""
 
@@ -36,8 +44,16 @@ PROMPT = (
 INTRODUCTION = "This is a summary of the conversation up to this point. Continue from here.\n\n"
 """what the next model reads before a summary"""
 
-_DROPPED = frozenset({"background", "context_management", "include", "store", "stream", "stream_options", "text"})
-"""fields that do not apply to the request for a summary: it is not stored, and its output is plain text"""
+_DROPPED = frozenset({"background", "context_management", "include", "store", "stream", "stream_options"})
+"""fields that do not apply to the request for a summary, which is not stored; none of them is part of the prompt"""
+_ABSENT = frozenset({404, 405, 501})
+"""statuses of servers that do not have a path"""
+_INVALID = frozenset({400, 422})
+_NAMED = re.compile(r"compact|\bitem type|input\[\d+\](?:\.type)?$|\bunknown .{0,20}\btype", re.IGNORECASE)
+"""how servers name what they refuse: the path, the item, or the place of the item"""
+_AUTO = b'"auto"'
+_FREE_CHOICES = (_AUTO, b'"none"', b"null")
+"""values of `tool_choice` with which the model may write a text"""
 _KEPT_ROLES = ("user", "developer", "system")
 
 _decode_body = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -64,9 +80,45 @@ def summary_request(body: bytes) -> bytes:
     items.append(_user_message(PROMPT))
     fields["input"] = Raw(b"[" + b",".join(items) + b"]")
     fields["store"] = Raw(b"false")
+    if "text" in fields:
+        # The verbosity is part of the prompt of some models; a format would make the summary something else.
+        text = _decode_any(fields.pop("text"))
+        if isinstance(text, dict) and "verbosity" in text:
+            fields["text"] = Raw(dump({"verbosity": text["verbosity"]}))
+    if bytes(fields.get("tool_choice", _AUTO)) not in _FREE_CHOICES:
+        return without_calls(dump(fields))
+    return dump(fields)
+
+
+def without_calls(body: bytes) -> bytes:
+    """Return a request for a summary in which the model may not call tools.
+
+    This is not done at first: for Anthropic's cache it is another conversation, and servers may leave out the tools.
+    """
+    fields = _decode_body(body)
     if "tools" in fields:
         fields["tool_choice"] = Raw(b'"none"')
+    else:
+        fields.pop("tool_choice", None)
     return dump(fields)
+
+
+def has_only_calls(response: dict[str, Json]) -> bool:
+    """Return whether the model has called tools instead of writing a summary."""
+    kinds = [str(item.get("type")) for item in response.get("output") or () if isinstance(item, dict)]
+    return "message" not in kinds and any(kind.endswith("_call") for kind in kinds)
+
+
+def is_unknown(failure: Failure, form: Remedy) -> bool:
+    """Return whether an upstream has refused a compaction because it has none in this form."""
+    if failure.kind in (FailureKind.MODEL_NOT_FOUND, FailureKind.CONTEXT_LENGTH):
+        return False
+    if failure.code == "previous_response_not_found":
+        return False
+    if form is NO_ENDPOINT and failure.status in _ABSENT:
+        return True
+    said = (failure.code, failure.param, failure.message)
+    return failure.status in _INVALID and any(_NAMED.search(one) for one in said if one)
 
 
 def summary_of(response: dict[str, Json]) -> str:

@@ -384,10 +384,10 @@ def begin_connection_turn(
 def _continue_connection(turn: StoredTurn) -> bool:
     """Add the history that the client's connection remembers. Return whether it does."""
     previous = turn.fields.previous_response_id
-    history = turn.connection.find(previous) if turn.connection is not None and previous is not None else None
+    history = turn.connection.take(previous) if turn.connection is not None and previous is not None else None
     if history is None:
         return False
-    turn.history, turn.continues_connection = history, True
+    turn.history, turn.continues_connection = _without_compacted(history), True
     turn.own = turn.own or tuple(input_items(turn.fields.input))
     return True
 
