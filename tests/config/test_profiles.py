@@ -29,7 +29,7 @@ def test_auto_changes_nothing() -> None:
     """Without settings, the model's name decides, but for what only its server can tell."""
     for protocol in Protocol:
         for model in ("gpt-5", "claude-opus-4-5", "deepseek-chat", "x"):
-            known = profile_for(protocol, model)
+            known = ProviderSettings(protocol=protocol).profile_for(model)
             assert ProfileSettings().for_model(protocol, model) == replace(known, compacts=False)
             assert ProfileSettings().for_model(protocol, model, "openai") == profile_for(protocol, model, "openai")
 
@@ -58,7 +58,7 @@ def test_cache_marks_go_by_the_name_of_the_model() -> None:
 def test_the_setting_for_caching() -> None:
     """It changes what is added and what is sent, and nothing else."""
     for protocol, model in ((Protocol.MESSAGES, "claude-opus-5"), (Protocol.CHAT, "gpt-5.6"), (Protocol.CHAT, "x")):
-        known = profile_for(protocol, model)
+        known = ProviderSettings(protocol=protocol).profile_for(model)
         auto, client, off = (
             ProviderSettings(protocol=protocol, cache=cache).profile_for(model) for cache in USES_OF_CACHE
         )

@@ -58,7 +58,24 @@ def test_only_reasoning_goes(protocol: Protocol, body: dict[str, Any], paths: li
         kept["messages"][1]["content"] = [CALL]
     else:
         del kept["input"][1]
-    assert stripped == kept
+    # In the client's own form, order included, so that a prompt cache finds what stays.
+    assert json.dumps(stripped) == json.dumps(kept)
+
+
+def test_what_stays_keeps_its_form() -> None:
+    """Tools and items of the client are not written anew, and only ids go."""
+    tool = {"name": "f", "type": "function", "parameters": {}, "strict": False, "description": "d", "unknown": 1}
+    message = {"status": "completed", "type": "message", "id": "msg_1", "role": "assistant", "content": "Hi"}
+    body = {**RESPONSES, "tools": [tool], "input": [*RESPONSES["input"], message]}
+    stripped, _ = strip_reasoning(json.dumps(body).encode(), protocol=Protocol.RESPONSES)
+    kept = json.loads(json.dumps(body))
+    del kept["input"][1]
+    del kept["input"][-1]["id"]
+    assert json.dumps(stripped) == json.dumps(kept)
+    lone = {"role": "assistant", "content": MESSAGES["messages"][1]["content"][:1]}
+    said = {**MESSAGES, "messages": [*MESSAGES["messages"], lone, MESSAGES["messages"][0]]}
+    stripped, _ = strip_reasoning(json.dumps(said).encode(), protocol=Protocol.MESSAGES)
+    assert [turn["role"] for turn in stripped["messages"]] == ["user", "assistant", "user", "user"]
 
 
 def test_thinking_with_a_budget_goes_where_the_last_call_has_none_left() -> None:

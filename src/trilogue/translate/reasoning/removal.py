@@ -5,7 +5,9 @@ Signatures are bound to account, model and conversation. If one is refused, the 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -39,24 +41,30 @@ def strip_reasoning(
 
     `only`: the beginnings of the values to remove, in the form of `reasoning_values`; all other reasoning stays.
     """
-    codec = CODECS[protocol]
-    request = codec.decode_request(parse_request(body))
+    codec, wire = CODECS[protocol], parse_request(body)
+    request = codec.decode_request(wire)
     ledger = Ledger()
     turns = tuple(
         remaining for turn in request.turns if (remaining := _without_reasoning(turn, only, ledger)) is not None
     )
-    if codec.item_ids and (ledger.losses or only is None):
+    removed, anonymous = [loss.path for loss in ledger.losses], turns
+    if codec.item_ids and (removed or only is None):
         # Also if there is no reasoning to remove: the client itself may have lost the reasoning of an item.
-        turns = tuple(map(_without_ids, turns))
-    request = replace(request, turns=turns)
-    if codec.thinking_first and _lacks_thinking(request):
+        anonymous = tuple(map(_without_ids, turns))
+    changed = replace(request, turns=anonymous)
+    if codec.thinking_first and _lacks_thinking(changed):
         # With a thinking budget, Anthropic requires thinking at the start of the turn whose calls get their results
         # now.
         ledger.add("thinking.replay_missing", "thinking")
         effort = request.thinking and request.thinking.effort
-        request = replace(request, thinking=Thinking(effort=effort) if effort else None)
-    target = Target.of(protocol, request.model)
-    return codec.encode_request(request, target, ledger), ledger.losses
+        changed = replace(changed, thinking=Thinking(effort=effort) if effort else None)
+    named = [] if anonymous is turns else [path for turn in turns for path in _identified(turn)]
+    if _cut(wire, removed, named):
+        # What stays keeps the client's own form, byte for byte: what the cache has of it is found again.
+        if changed.thinking is not request.thinking:
+            del wire["thinking"]
+        return wire, ledger.losses
+    return codec.encode_request(changed, Target.of(protocol, request.model), ledger), ledger.losses
 
 
 def reasoning_values(body: bytes, *, protocol: Protocol) -> dict[str, str]:
@@ -106,6 +114,62 @@ def _without_ids(turn: Turn) -> Turn:
         return turn
     blocks = tuple(replace(block, item_id=None) if isinstance(block, ToolCall) else block for block in turn.blocks)
     return replace(turn, id=None, blocks=blocks)
+
+
+def _identified(turn: Turn) -> list[str]:
+    """Return the paths of the items of a turn whose ids `_without_ids` removes."""
+    if turn.role is not Role.ASSISTANT:
+        return []
+    calls = [block.path for block in turn.blocks if isinstance(block, ToolCall) and block.item_id is not None]
+    return calls if turn.id is None else [turn.path, *calls]
+
+
+def _cut(wire: dict[str, Json], removed: Sequence[str], named: Sequence[str]) -> bool:
+    """Take blocks and items out of a request, and the ids of others, in place.
+
+    Return False, and change nothing, if a block has no object of its own: in Chat, reasoning is a field of a message.
+    """
+    spots = [_spot(wire, path) for path in removed]
+    items = [_spot(wire, path) for path in named]
+    if any(spot is None for spot in (*spots, *items)):
+        return False
+    for spot in items:
+        if spot is not None:
+            spot.item.pop("id", None)
+    for spot in spots:
+        if spot is not None:
+            # By identity: two blocks may say the same.
+            spot.among[:] = [one for one in spot.among if one is not spot.item]
+            if not spot.among and spot.holder is not None:
+                turns, turn = spot.holder
+                turns[:] = [one for one in turns if one is not turn]
+    return True
+
+
+class _Spot(NamedTuple):
+    """An object in a list; `holder`: the list of turns, and the turn, whose content that list is."""
+
+    item: dict[str, Json]
+    among: list[Json]
+    holder: tuple[list[Json], Json] | None
+
+
+_STEP = re.compile(r"([a-z_]+)\[(\d+)\]")
+
+
+def _spot(wire: dict[str, Json], path: str) -> _Spot | None:
+    """Return where a path such as `messages[1].content[0]` leads to; None if that is no object with a type."""
+    here: Json = wire
+    holder: tuple[list[Json], Json] | None = None
+    among: list[Json] = []
+    for step in path.split("."):
+        found = _STEP.fullmatch(step)
+        if found is None:
+            return None
+        holder = (among, here) if among else None
+        among = here[found[1]]
+        here = among[int(found[2])]
+    return _Spot(here, among, holder) if "type" in here or "id" in here else None
 
 
 def _lacks_thinking(request: Request) -> bool:
