@@ -283,7 +283,7 @@ MEDIA = (
             "a result that says already that it failed",
             f"M>{p}",
             results("[tool error] no", is_error=True)["M"],
-            {RESULT[p]: "[tool error] no"},
+            {RESULT[p]: texts("[tool error] no")},
             lost="tool_result.is_error",
         )
         for p in "CR"

@@ -110,7 +110,7 @@ def test_tool_results_come_before_the_words_of_their_turn() -> None:
     wire, losses = messages(user(), turn(Role.ASSISTANT, CALL), turn(Role.USER, result, Text(text="go on")))
     assert [message["role"] for message in wire] == ["user", "assistant", "tool", "user"]
     assert wire[1]["content"] is None
-    assert wire[2] == {"role": "tool", "tool_call_id": "c1", "content": "ok"}
+    assert wire[2] == {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "ok"}]}
     assert losses == []
 
 
@@ -132,7 +132,8 @@ def test_failed_tool() -> None:
         ToolResult(call_id="c2", is_error=True, path="r2"),
     ]
     wire, losses = messages(user(), turn(Role.ASSISTANT, CALL), turn(Role.USER, *failed))
-    assert [message["content"] for message in wire[2:]] == ["[tool error] boom", "[tool error]"]
+    texts = [[part["text"] for part in message["content"]] for message in wire[2:]]
+    assert texts == [["[tool error] boom"], ["[tool error]"]]
     assert losses == ["tool_result.is_error", "tool_result.is_error"]
 
 

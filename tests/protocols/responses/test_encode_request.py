@@ -100,7 +100,7 @@ def test_chat_prompts_stay_messages() -> None:
         for role in (Role.SYSTEM, Role.DEVELOPER, Role.USER)
     ]
     body, losses = ask(*turns, source=Protocol.CHAT, target=PLAIN)
-    assert [(item["role"], item["content"]) for item in body["input"]] == [
+    assert [(item["role"], item["content"][0]["text"]) for item in body["input"]] == [
         ("system", "system"),
         ("developer", "developer"),
         ("user", "user"),
@@ -118,7 +118,7 @@ def test_order_of_text_and_calls_is_kept() -> None:
     assert body["input"][1]["content"] == [{"type": "output_text", "text": "x", "annotations": []}]
     assert body["input"][1]["id"].startswith("msg_")
     assert body["input"][2] == {"type": "function_call", "call_id": "toolu_1", "name": "f", "arguments": '{"a":1}'}
-    assert body["input"][4]["output"] == "r"
+    assert body["input"][4]["output"] == [{"type": "input_text", "text": "r"}]
     assert losses == []
 
 
@@ -140,7 +140,8 @@ def test_failed_tool_is_described_and_marked() -> None:
     calls = assistant(ToolCall(id="c", name="f"), ToolCall(id="d", name="f"))
     body, losses = ask(HELLO, calls, user(failed, silent))
     first, second = body["input"][-2:]
-    assert (first["output"], first["status"]) == ("[tool error] boom", "incomplete")
+    assert first["output"] == [{"type": "input_text", "text": "[tool error] boom"}]
+    assert first["status"] == "incomplete"
     assert second["output"] == "[tool error]"
     assert losses == ["tool_result.is_error", "tool_result.is_error"]
 

@@ -38,7 +38,6 @@ from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import is_derived_id, safe_call_id
 from trilogue.protocols.content.parts import tool_error
 from trilogue.protocols.fields.extras import restore_extras
-from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 
 _B = TypeVar("_B", bound=Block)
 
@@ -201,7 +200,10 @@ class ChatConversation:
     def _result(self, result: ToolResult) -> None:
         call_id = safe_call_id(result.call_id, MAX_CALL_ID)
         plain = _plain_result(result)
-        content = self._result_content(result, call_id) if plain is None else plain
+        if plain is None:
+            content = self._result_content(result, call_id)
+        else:
+            content = [{"type": "text", "text": plain}] if self._out.profile.cache_marks and plain else plain
         # OpenAI requires all results right after the calls, even if the client sent something in between.
         self._messages.insert(self._results_end, {"role": "tool", "tool_call_id": call_id, "content": content})
         self._results_end += 1
@@ -280,10 +282,12 @@ def _is_media(block: Block) -> bool:
 
 def _text_content(parts: list[dict[str, Json]], out: EncodingContext, separator: str) -> str | list[dict[str, Json]]:
     """Return parts of text as a string if that is equivalent, or if the server accepts nothing else."""
-    # A part with more than type and text has a cache mark, which a string cannot have.
-    if len(parts) == 1 and len(parts[0]) == 2:
+    # Cache marks move, and an old message must keep its form, which a string with a mark could not.
+    if parts and out.profile.cache_marks:
+        return parts
+    if len(parts) == 1:
         return str(parts[0]["text"])
-    if any(BREAKPOINT in part for part in parts) or (len(parts) > 1 and out.profile.openai_fields):
+    if len(parts) > 1 and out.profile.openai_fields:
         return parts
     return separator.join(part["text"] for part in parts)
 

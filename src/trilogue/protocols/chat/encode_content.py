@@ -34,13 +34,17 @@ from trilogue.protocols.openai.cache import write_breakpoint
 
 
 def encode_content(blocks: Sequence[Block], plain: bool, out: EncodingContext) -> str | list[Json]:
-    """Return the `content` of a message: a string if that is equivalent, else an array of parts."""
+    """Return the `content` of a message: a string if that is equivalent, else an array of parts.
+
+    Servers that accept cache marks always get an array: marks move, and an old message must keep its form.
+    """
+    marked = out.profile.cache_marks and not out.native
     if len(blocks) == 1 and (plain or not out.native):
         only = blocks[0]
         if type(only) is Text and only.text and not (only.cache or only.citations):
-            return only.text
+            return [{"type": "text", "text": only.text}] if marked else only.text
     parts = [part for block in blocks for part in encode_block(block, out)]
-    if out.native and not plain:
+    if (out.native and not plain) or (marked and parts):
         return parts
     texts = [part["text"] for part in parts if part.keys() == PLAIN_TEXT]
     if len(texts) < len(parts) or (len(texts) > 1 and out.profile.openai_fields):

@@ -155,10 +155,18 @@ class BlockWriter(Struct):
         return {"type": "tool_use", "id": call_id, "name": block.name, "input": self._input(block)}
 
     def tool_result(self, block: ToolResult) -> Wire:
-        """Write a tool result; a bare string stays one."""
+        """Write a tool result; a bare string stays one, and a single text of another protocol becomes one."""
         call_id = block.call_id if self.native else safe_call_id(block.call_id)
         wire: Wire = {"type": "tool_result", "tool_use_id": call_id}
-        if block.plain:
+        if not self.native and (marked := [part for part in block.content if part.cache is not None]):
+            # Marks belong on the result, whose content keeps its form when they move.
+            if block.cache is None:
+                last = marked.pop()
+                self.marks.put(wire, last.cache, last.path)
+            for part in marked:
+                self.marks.declare(part.cache, part.path)
+            block = replace(block, content=tuple(replace(part, cache=None) for part in block.content))
+        if block.plain or (not self.native and len(block.content) == 1 and type(block.content[0]) is Text):
             wire["content"] = "".join(part.text for part in block.content if isinstance(part, Text))
         # Content is optional on results.
         elif content := self.write_all(block.content):

@@ -141,8 +141,9 @@ class ResponsesConversation:
                 return None
         else:
             write = self._parts.write_output if role is Role.ASSISTANT else self._parts.write
-            plain = self._plain(blocks) if turn.plain and (self._native or not turn.leading) else None
-            item["content"] = write(blocks) if plain is None else plain
+            # A client's cache marks turn strings into parts, and an old message must keep its form.
+            plain = self._plain(blocks) if turn.plain else None
+            item["content"] = write(blocks) if plain is None or (plain and not self._native) else plain
         if self._native:
             item |= self._marks(turn)
         elif turn.phase is not None:
@@ -200,11 +201,18 @@ class ResponsesConversation:
             self._declare_mark(block)
             return ""
         first = content[0]
-        marked = first.cache is not None or block.cache is not None
-        if len(content) == 1 and isinstance(first, Text) and not marked and (block.plain or not self._native):
+        if len(content) == 1 and isinstance(first, Text) and self._is_string(block, first):
             self._parts.declare_citations(first)
+            self._declare_mark(first)
+            self._declare_mark(block)
             return first.text
         return self._parts.write_result(block)
+
+    def _is_string(self, result: ToolResult, text: Text) -> bool:
+        """Return whether a result with one text is a string: where marks move, its form must not depend on them."""
+        if self._native:
+            return result.plain and text.cache is None and result.cache is None
+        return not (self._parts.cache_marks and text.text)
 
     def reasoning(self, block: Reasoning) -> dict[str, Json] | None:
         """Write earlier reasoning: its own encrypted form, or the raw text. A summary is no use to another model."""
@@ -298,9 +306,10 @@ def _custom_calls(request: Request) -> frozenset[str]:
 def _as_error(output: Json) -> Json:
     if isinstance(output, str):
         return tool_error(output)
-    first = output[0].get("text") if output else None
-    if isinstance(first, str) and first.startswith(TOOL_ERROR):
-        return output
+    first = output[0] if output else {}
+    text = first.get("text")
+    if isinstance(text, str):
+        return [{**first, "text": tool_error(text)}, *output[1:]]
     return [{"type": "input_text", "text": TOOL_ERROR}, *output]
 
 

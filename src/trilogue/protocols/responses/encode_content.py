@@ -72,13 +72,11 @@ class PartWriter(Struct):
                 parts.extend(self._part(block))
         return parts
 
-    def write_result(self, result: ToolResult) -> list[Json] | str:
+    def write_result(self, result: ToolResult) -> list[Json]:
         """Return the parts of a tool result. A cache mark on the whole result goes to its last part."""
         parts = self.write(result.content)
         if result.cache is not None:
             self._mark(parts[-1], result.cache, result.path)
-            if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
-                return str(parts[0]["text"])
         return parts
 
     def write_output(self, blocks: Iterable[Block]) -> list[Json]:
