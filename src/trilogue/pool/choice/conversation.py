@@ -79,8 +79,16 @@ def sticky_key(body: bytes | dict[str, Json], protocol: Protocol, headers: Mappi
         return ""
 
 
-def _named(fields: _Body, protocol: Protocol, headers: Mapping[str, str]) -> str:
-    if CODECS[protocol].endpoint.continues:
+def session_key(body: bytes, protocol: Protocol, headers: Mapping[str, str]) -> str:
+    """Return the key of what a request calls its session, whatever response it continues; empty if it names none."""
+    try:
+        return _named(_decode_body(body), protocol, headers, continued=False)
+    except DECODE_ERRORS:
+        return ""
+
+
+def _named(fields: _Body, protocol: Protocol, headers: Mapping[str, str], *, continued: bool = True) -> str:
+    if continued and CODECS[protocol].endpoint.continues:
         previous = _text(fields.previous_response_id)
         if previous:
             return response_key(previous)
