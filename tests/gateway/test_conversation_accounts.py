@@ -102,6 +102,34 @@ def test_a_chain_over_a_websocket(gateway: Pooled, upstream: Protocol, store: bo
 
 
 @EVERY_UPSTREAM
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "unstored"])
+def test_connections_that_are_prepared(gateway: Pooled, upstream: Protocol, store: bool) -> None:
+    """Codex prepares each connection with a response that no upstream makes, and names its session."""
+    model = f"{upstream.short}/text"
+    for number in range(4):
+        with socket_to(gateway.gateway.url) as socket:
+            fields: dict[str, Any] = {"store": store, "prompt_cache_key": f"session-{upstream.short}-{store}"}
+            previous = socket.ask(model, f"{number}", generate=False, **fields)["response"]["id"]
+            for turn in range(2):
+                end = socket.ask(model, f"{turn}", previous_response_id=previous, **fields)
+                previous = end["response"]["id"]
+    assert len(gateway.asked()) == 8
+    assert len(set(gateway.asked())) == 1
+
+
+@pytest.mark.parametrize("upstream", [C, M], ids=lambda protocol: protocol.short)
+def test_a_response_that_no_upstream_has_made(gateway: Pooled, upstream: Protocol) -> None:
+    """In the middle of a chain: the next turn goes to the account of the turn before it."""
+    model = f"{upstream.short}/text"
+    with socket_to(gateway.gateway.url) as socket:
+        previous = socket.ask(model, "First")["response"]["id"]
+        previous = socket.ask(model, "Next", generate=False, previous_response_id=previous)["response"]["id"]
+        socket.ask(model, "Last", previous_response_id=previous)
+    assert len(gateway.asked()) == 2
+    assert len(set(gateway.asked())) == 1
+
+
+@EVERY_UPSTREAM
 def test_a_conversation_object(gateway: Pooled, upstream: Protocol) -> None:
     headers = {"authorization": "Bearer client-key-canary-5f0c"}
     made = gateway.admin.post(f"{gateway.gateway.url}/v1/conversations", json={}, headers=headers).json()["id"]

@@ -29,8 +29,9 @@ from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.whole import relay_whole
 from trilogue.gateway.setup.refused_reasoning import TranslatedReasoning
 from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.model import Failure
-from trilogue.pool import Attempt, sticky_key
+from trilogue.pool import Attempt, session_key, sticky_key
 from trilogue.pool.health.classify import REJECTED
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
 from trilogue.protocols.failure.convert import failure_of
@@ -70,6 +71,8 @@ async def respond(
     services.sync(now)
     if sticky and any(call.body.find(mark) >= 0 for mark in _STORED_OBJECTS):
         _prefer_home(services, targets, sticky, now)
+    if sticky and call.turn is not None and call.turn.fields.previous_response_id:
+        sticky = _known_conversation(call, call.turn, services, targets, sticky)
     if call.turn is not None and call.turn.previous is not None:
         targets = _preferring(call.turn.previous, services, targets, sticky, now)
     plan = services.pools.begin(now, context.request_id, targets, sticky=sticky, tokens=size // BYTES_PER_TOKEN)
@@ -224,6 +227,21 @@ def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -
         if len(services.pools.pools[target.provider].accounts) > 1:
             return sticky_key(call.body, call.client, call.headers)
     return ""
+
+
+def _known_conversation(
+    call: Call, turn: StoredTurn, services: Services, targets: Sequence[Upstream], sticky: str
+) -> str:
+    """Return the key of a conversation by its session, if nobody knows which account made the response before.
+
+    Codex continues a response that no upstream has made: it lets the gateway prepare each connection with one.
+    """
+    previous = turn.previous
+    if previous is not None and (previous.origin or previous.made_by):
+        return sticky
+    if any(services.pools.pools[target.provider].sticky.find(sticky) is not None for target in targets):
+        return sticky
+    return session_key(call.body, call.client, call.headers) or sticky
 
 
 def _prefer_home(services: Services, targets: Sequence[Upstream], sticky: str, now: float) -> None:

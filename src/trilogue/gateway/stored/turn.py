@@ -253,9 +253,15 @@ class StoredTurn(Struct, kw_only=True, eq=False):
             previous=self.fields.previous_response_id,
             conversation=self.fields.conversation_id if self.lease else None,
             origin=origin,
-            made_by=self.made_by if origin is None else None,
+            made_by=None if origin is not None else self.made_by or self._maker_before,
         )
         return response, Append(self.lease, (*own, *output_items(body))) if self.lease else None
+
+    @property
+    def _maker_before(self) -> OriginAccount | None:
+        """The account of the conversation until now, for a response that no upstream has made."""
+        previous = self.previous
+        return None if previous is None else previous.origin or previous.made_by
 
     @property
     def passes_background(self) -> bool:

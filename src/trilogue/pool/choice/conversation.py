@@ -105,6 +105,14 @@ def cache_session(body: bytes, headers: Mapping[str, str]) -> str:
         return ""
 
 
+def session_key(body: bytes, protocol: Protocol, headers: Mapping[str, str]) -> str:
+    """Return the key of what a request calls its session, whatever response it continues; empty if it names none."""
+    try:
+        return _named(_decode_body(body), protocol, headers, continued=False)
+    except DECODE_ERRORS:
+        return ""
+
+
 def _session(headers: Mapping[str, str]) -> str:
     return next((headers[name] for name in SESSION_HEADERS if headers.get(name)), "")
 
@@ -113,8 +121,8 @@ def _of_agent(session: str, headers: Mapping[str, str]) -> str:
     return f"{session}\0{headers.get(AGENT_HEADER) or 'main'}"
 
 
-def _named(fields: _Body, protocol: Protocol, headers: Mapping[str, str]) -> str:
-    if CODECS[protocol].endpoint.continues:
+def _named(fields: _Body, protocol: Protocol, headers: Mapping[str, str], *, continued: bool = True) -> str:
+    if continued and CODECS[protocol].endpoint.continues:
         previous = _text(fields.previous_response_id)
         if previous:
             return response_key(previous)
