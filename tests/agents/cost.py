@@ -1,0 +1,110 @@
+"""What a session costs at the simulated caches, and what it would cost if every token were paid once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.agents.relay import Exchange
+from tests.agents.upstream import Asked, Leg
+from tests.caches.units import tokens, units_of
+from tests.caches.vendors import READ
+from tests.multiturn.script import Json
+from trilogue.model import Protocol
+
+BILLING = "x-anthropic-billing-header"
+WRITE = {"anthropic": 1.25}
+STEP = 128
+LEAST = 1024
+
+
+@dataclass
+class Bill:
+    """Input of one leg. Costs are in tokens at full price; the ideal is about the client's own requests."""
+
+    requests: int = 0
+    total: int = 0
+    read: int = 0
+    cost: float = 0.0
+    ideal_total: int = 0
+    ideal_read: int = 0
+    ideal_cost: float = 0.0
+
+    @property
+    def paid(self) -> float:
+        """The cost of a token of input, where 1 is the full price."""
+        return self.cost / self.total if self.total else 0.0
+
+    @property
+    def ideal(self) -> float:
+        """The same if nothing is paid twice."""
+        return self.ideal_cost / self.ideal_total if self.ideal_total else 0.0
+
+    @property
+    def over(self) -> float:
+        """How much more is paid than in the ideal case, as a share of it."""
+        return self.paid / self.ideal - 1 if self.ideal else 0.0
+
+
+@dataclass
+class Warm:
+    """The texts that an ideal cache has of one model: all that were sent since it was cold."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def read(self, text: str) -> int:
+        """Return how many tokens of a request have been sent before, and keep it."""
+        found = max((_common(text, one) for one in self.texts), default=0) // 4 // STEP * STEP
+        self.texts = [*self.texts[-20:], text]
+        return found if found >= LEAST else 0
+
+
+def _common(one: str, other: str) -> int:
+    """Return the length of the common beginning."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def prompt_text(body: Json, protocol: Protocol) -> str:
+    """Return the prompt as a cache reads it, without marks and without the line that changes in each session."""
+    return "".join(unit.text for unit in units_of(body, protocol) if BILLING not in unit.text)
+
+
+def bills(exchanges: Sequence[Exchange], asked: Sequence[Asked], client: Protocol) -> dict[str, Bill]:
+    """Return the bill of each leg. Requests that had no answer cost nothing."""
+    found: dict[str, Bill] = {}
+    warm: dict[str, Warm] = {}
+    for exchange in exchanges:
+        during = [one for one in asked if exchange.request.time <= one.time <= exchange.ended]
+        for one in during:
+            if one.fault and not one.usage:
+                # Another account gets the next request, and its cache is cold.
+                warm.pop(one.leg.name, None)
+        if used := [one for one in during if one.usage is not None]:
+            _add(found.setdefault(used[-1].leg.name, Bill()), used)
+            _add_ideal(found[used[-1].leg.name], warm, exchange.request.json, (used[-1].leg, client))
+    return found
+
+
+def _add(bill: Bill, used: list[Asked]) -> None:
+    bill.requests += len(used)
+    for one in used:
+        assert one.usage is not None
+        bill.total += one.usage.total
+        bill.read += one.usage.read
+        bill.cost += one.usage.cost
+
+
+def _add_ideal(bill: Bill, warm: dict[str, Warm], body: Json, where: tuple[Leg, Protocol]) -> None:
+    leg, client = where
+    text = prompt_text(body, client)
+    read = warm.setdefault(leg.name, Warm()).read(text)
+    bill.ideal_total += tokens(text)
+    bill.ideal_read += read
+    bill.ideal_cost += read * READ + (tokens(text) - read) * WRITE.get(leg.vendor, 1.0)
