@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.agents.relay import Exchange
-from tests.agents.upstream import Asked, Leg
+from tests.agents.upstream import Asked, cache_of
 from tests.caches.units import tokens, units_of
-from tests.caches.vendors import READ
+from tests.caches.vendors import READ, Cache, Usage
 from tests.multiturn.script import Json
 from trilogue.model import Protocol
 
@@ -20,7 +20,11 @@ LEAST = 1024
 
 @dataclass
 class Bill:
-    """Input of one leg. Costs are in tokens at full price; the ideal is about the client's own requests."""
+    """Input of one leg. Costs are in tokens at full price.
+
+    The ideal is about the client's own requests: what they cost at the same vendor without a gateway, where the client
+    speaks its protocol; else what they cost if no token that was sent before is paid again.
+    """
 
     requests: int = 0
     total: int = 0
@@ -48,15 +52,20 @@ class Bill:
 
 @dataclass
 class Warm:
-    """The texts that an ideal cache has of one model: all that were sent since it was cold."""
+    """The ideal cache of one model: it has all texts that were sent since it was cold."""
 
+    price: float
+    """of a token that is not read"""
     texts: list[str] = field(default_factory=list)
 
-    def read(self, text: str) -> int:
-        """Return how many tokens of a request have been sent before, and keep it."""
+    def ask(self, body: Json, protocol: Protocol, now: float) -> Usage:
+        """Return the usage of a request, and keep it."""
+        text = prompt_text(body, protocol)
         found = max((_common(text, one) for one in self.texts), default=0) // 4 // STEP * STEP
         self.texts = [*self.texts[-20:], text]
-        return found if found >= LEAST else 0
+        read = found if found >= LEAST else 0
+        rest = tokens(text) - read
+        return Usage(read, 0, rest, read * READ + rest * self.price)
 
 
 def _common(one: str, other: str) -> int:
@@ -79,7 +88,7 @@ def prompt_text(body: Json, protocol: Protocol) -> str:
 def bills(exchanges: Sequence[Exchange], asked: Sequence[Asked], client: Protocol) -> dict[str, Bill]:
     """Return the bill of each leg. Requests that had no answer cost nothing."""
     found: dict[str, Bill] = {}
-    warm: dict[str, Warm] = {}
+    warm: dict[str, Cache] = {}
     for exchange in exchanges:
         during = [one for one in asked if exchange.request.time <= one.time <= exchange.ended]
         for one in during:
@@ -88,7 +97,10 @@ def bills(exchanges: Sequence[Exchange], asked: Sequence[Asked], client: Protoco
                 warm.pop(one.leg.name, None)
         if used := [one for one in during if one.usage is not None]:
             _add(found.setdefault(used[-1].leg.name, Bill()), used)
-            _add_ideal(found[used[-1].leg.name], warm, exchange.request.json, (used[-1].leg, client))
+            leg = used[-1].leg
+            if leg.name not in warm:
+                warm[leg.name] = cache_of(leg) if leg.protocol is client else Warm(WRITE.get(leg.vendor, 1.0))
+            _add_ideal(found[leg.name], warm[leg.name].ask(exchange.request.json, client, exchange.request.time))
     return found
 
 
@@ -101,10 +113,7 @@ def _add(bill: Bill, used: list[Asked]) -> None:
         bill.cost += one.usage.cost
 
 
-def _add_ideal(bill: Bill, warm: dict[str, Warm], body: Json, where: tuple[Leg, Protocol]) -> None:
-    leg, client = where
-    text = prompt_text(body, client)
-    read = warm.setdefault(leg.name, Warm()).read(text)
-    bill.ideal_total += tokens(text)
-    bill.ideal_read += read
-    bill.ideal_cost += read * READ + (tokens(text) - read) * WRITE.get(leg.vendor, 1.0)
+def _add_ideal(bill: Bill, usage: Usage) -> None:
+    bill.ideal_total += usage.total
+    bill.ideal_read += usage.read
+    bill.ideal_cost += usage.cost

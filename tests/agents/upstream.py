@@ -247,7 +247,7 @@ class AgentUpstream(StrictUpstream):
         assert asked is not None
         key = (asked.leg.provider, asked.account)
         if key not in self._caches:
-            self._caches[key] = _cache(asked.leg)
+            self._caches[key] = cache_of(asked.leg)
         try:
             asked.usage = self._caches[key].ask(asked.body, asked.leg.protocol, time.monotonic())
         except RefusedMarkError as error:
@@ -291,7 +291,7 @@ def offered(body: Json) -> dict[str, bool]:
     return found
 
 
-def _cache(leg: Leg) -> Cache:
+def cache_of(leg: Leg) -> Cache:
     """Return the cache of a new account."""
     if leg.vendor == "anthropic":
         return vendors.anthropic()
