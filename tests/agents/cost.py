@@ -85,22 +85,44 @@ def prompt_text(body: Json, protocol: Protocol) -> str:
     return "".join(unit.text for unit in units_of(body, protocol) if BILLING not in unit.text)
 
 
+@dataclass
+class Ideal:
+    """A gateway that leaves an account only when it fails, with a cache per account in which everything is found."""
+
+    client: Protocol
+    accounts: dict[str, str] = field(default_factory=dict)
+    """the account that each model is asked at"""
+    failed: set[tuple[str, str]] = field(default_factory=set)
+    """accounts that have failed since the model was last asked"""
+    caches: dict[tuple[str, str], Cache] = field(default_factory=dict)
+
+    def ask(self, exchange: Exchange, answered: Asked) -> Usage:
+        """Return the usage of a request of the client. `answered`: the account that responded in fact."""
+        leg = answered.leg
+        account = self.accounts.setdefault(leg.name, answered.account)
+        if (leg.name, account) in self.failed:
+            account = self.accounts[leg.name] = answered.account
+        self.failed = {one for one in self.failed if one[0] != leg.name}
+        key = leg.name, account
+        if key not in self.caches:
+            own = leg.protocol is self.client
+            self.caches[key] = cache_of(leg) if own else Warm(WRITE.get(leg.vendor, 1.0))
+        return self.caches[key].ask(exchange.request.json, self.client, exchange.request.time)
+
+
 def bills(exchanges: Sequence[Exchange], asked: Sequence[Asked], client: Protocol) -> dict[str, Bill]:
     """Return the bill of each leg. Requests that had no answer cost nothing."""
     found: dict[str, Bill] = {}
-    warm: dict[str, Cache] = {}
+    ideal = Ideal(client)
     for exchange in exchanges:
         during = [one for one in asked if exchange.request.time <= one.time <= exchange.ended]
-        for one in during:
-            if one.fault and not one.usage:
-                # Another account gets the next request, and its cache is cold.
-                warm.pop(one.leg.name, None)
-        if used := [one for one in during if one.usage is not None]:
-            _add(found.setdefault(used[-1].leg.name, Bill()), used)
-            leg = used[-1].leg
-            if leg.name not in warm:
-                warm[leg.name] = cache_of(leg) if leg.protocol is client else Warm(WRITE.get(leg.vendor, 1.0))
-            _add_ideal(found[leg.name], warm[leg.name].ask(exchange.request.json, client, exchange.request.time))
+        used = [one for one in during if one.usage is not None]
+        ideal.failed |= {(one.leg.name, one.account) for one in during if one.fault and one.usage is None}
+        if used:
+            bill = found.setdefault(used[-1].leg.name, Bill())
+            _add(bill, used)
+            _add_ideal(bill, ideal.ask(exchange, used[-1]))
+        ideal.failed |= {(one.leg.name, one.account) for one in during if one.fault}
     return found
 
 

@@ -28,7 +28,7 @@ from tests.agents import scenario
 from tests.agents.clients import CLAUDE, CODEX, ClaudeCode, Client, Codex, find
 from tests.agents.cost import Bill, bills
 from tests.agents.relay import Relay, relaying
-from tests.agents.upstream import DEATH, FAULTS, LEGS, AgentUpstream, Fault, Leg, Plan
+from tests.agents.upstream import DEATH, FAULTS, LEGS, AgentUpstream, Asked, Fault, Leg, Plan
 from tests.gateway.process import Started, started
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
@@ -182,10 +182,23 @@ def judged(outcome: Outcome, errors: list[dict[str, object]]) -> list[str]:
     found += [f"error in the gateway's log: {str(line)[:400]}" for line in errors]
     if (growth := grown(outcome.memory)) > MOST_GROWTH_MB:
         found.append(f"memory grew by {growth:.1f} MB after the warm-up")
+    for leg in dict.fromkeys(run.leg for run in outcome.stretches):
+        asked = [one for one in outcome.upstream.asked if one.leg is leg]
+        refused, reasons = sum(bool(one.refused) for one in asked), reasons_for_refusals(asked)
+        if refused > reasons:
+            found.append(f"{leg.name}: {refused} requests were refused, and there are reasons for {reasons}")
     for name, bill in outcome.bills.items():
         if bill.over > MOST_OVER:
             found.append(f"{name}: input cost {bill.paid:.3f} per token, ideal is {bill.ideal:.3f} (+{bill.over:.0%})")
     return found
+
+
+def reasons_for_refusals(asked: Sequence[Asked]) -> int:
+    """Return how many refusals a gateway cannot avoid: one for the first request, for each account that comes after
+    another, whose reasoning it does not take, and for each stream that was cut after its reasoning."""
+    answered = [one for one in asked if one.usage is not None or one.refused]
+    changes = sum(one.account != before.account for before, one in zip(answered, answered[1:], strict=False))
+    return 1 + changes + sum(bool(one.fault) and one.usage is not None for one in asked)
 
 
 def grown(memory: Sequence[float]) -> float:
