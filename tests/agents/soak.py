@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from tests.agents import scenario
@@ -197,7 +198,7 @@ def reasons_for_refusals(asked: Sequence[Asked]) -> int:
     """Return how many refusals a gateway cannot avoid: one for the first request, for each account that comes after
     another, whose reasoning it does not take, and for each stream that was cut after its reasoning."""
     answered = [one for one in asked if one.usage is not None or one.refused]
-    changes = sum(one.account != before.account for before, one in zip(answered, answered[1:], strict=False))
+    changes = sum(one.account != before.account for before, one in pairwise(answered))
     return 1 + changes + sum(bool(one.fault) and one.usage is not None for one in asked)
 
 
