@@ -33,6 +33,8 @@ class Bill:
     ideal_total: int = 0
     ideal_read: int = 0
     ideal_cost: float = 0.0
+    steps: list[str] = field(default_factory=list)
+    """each request in words, for whoever looks for what was lost"""
 
     @property
     def paid(self) -> float:
@@ -121,7 +123,10 @@ def bills(exchanges: Sequence[Exchange], asked: Sequence[Asked], client: Protoco
         if used:
             bill = found.setdefault(used[-1].leg.name, Bill())
             _add(bill, used)
-            _add_ideal(bill, ideal.ask(exchange, used[-1]))
+            best = ideal.ask(exchange, used[-1])
+            _add_ideal(bill, best)
+            found_now = " ".join(f"{one.account} {one.usage.read} of {one.usage.total}" for one in used if one.usage)
+            bill.steps.append(f"step {used[-1].step}: {found_now}; ideal {best.read} of {best.total}")
         ideal.failed |= {(one.leg.name, one.account) for one in during if one.fault}
     return found
 

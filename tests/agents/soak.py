@@ -41,7 +41,7 @@ pool: {retry_budget: {window_seconds: 6}}
 """
 """A scripted model responds at once, so that a minute of a session takes six seconds."""
 SPEAKS = {CLAUDE: Protocol.MESSAGES, CODEX: Protocol.RESPONSES}
-LIMITS = {CLAUDE: 45_000, CODEX: 40_000}
+LIMITS = {CLAUDE: 32_000, CODEX: 26_000}
 """tokens of context after which a client compacts"""
 MOST_GROWTH_MB = 16.0
 MOST_OVER = 0.05
@@ -152,9 +152,11 @@ def soak(
                 problems.append(f"{run.leg.name}, steps {run.first} to {run.last}: {what}")
             print(f"{name}: {run.leg.name}: step {run.last}, {ended.seconds:.1f} s", file=sys.stderr)
         failures = [line for line in gateway.lines if line["level"] == "error" and line["event"] != "request"]
+        paid = bills(relay.exchanges, upstream.asked, SPEAKS[name])
         if bodies:
             write_bodies(Path(bodies) / name, upstream, relay, gateway)
-    paid = bills(relay.exchanges, upstream.asked, SPEAKS[name])
+            lines = [f"{leg}: {line}\n" for leg, bill in paid.items() for line in bill.steps]
+            (Path(bodies) / name / "usage.txt").write_text("".join(lines))
     outcome = Outcome(
         name, version, len(upstream.asked), time.monotonic() - began, list(runs), upstream, paid, memory, problems
     )
