@@ -14,6 +14,7 @@ from trilogue.model import Protocol
 
 BILLING = "x-anthropic-billing-header"
 WRITE = {"anthropic": 1.25}
+IMAGES = ('"image"', '"input_image"')
 STEP = 128
 LEAST = 1024
 
@@ -56,18 +57,17 @@ class Bill:
 class Warm:
     """The ideal cache of one model: it has all texts that were sent since it was cold."""
 
-    price: float
-    """of a token that is not read"""
+    vendor: str
     texts: list[str] = field(default_factory=list)
 
     def ask(self, body: Json, protocol: Protocol, now: float) -> Usage:
         """Return the usage of a request, and keep it."""
-        text = prompt_text(body, protocol)
+        text = prompt_text(body, protocol, images=self.vendor == "anthropic")
         found = max((_common(text, one) for one in self.texts), default=0) // 4 // STEP * STEP
         self.texts = [*self.texts[-20:], text]
         read = found if found >= LEAST else 0
         rest = tokens(text) - read
-        return Usage(read, 0, rest, read * READ + rest * self.price)
+        return Usage(read, 0, rest, read * READ + rest * WRITE.get(self.vendor, 1.0))
 
 
 def _common(one: str, other: str) -> int:
@@ -82,9 +82,18 @@ def _common(one: str, other: str) -> int:
     return low
 
 
-def prompt_text(body: Json, protocol: Protocol) -> str:
-    """Return the prompt as a cache reads it, without marks and without the line that changes in each session."""
-    return "".join(unit.text for unit in units_of(body, protocol) if BILLING not in unit.text)
+def prompt_text(body: Json, protocol: Protocol, *, images: bool = False) -> str:
+    """Return the prompt as a cache reads it, without marks and without the line that changes in each session.
+
+    `images`: the cache of messages ends when the first picture comes and when the last one goes, as at Anthropic.
+    """
+    units = [unit for unit in units_of(body, protocol) if BILLING not in unit.text]
+    first = next((at for at, unit in enumerate(units) if unit.place not in _HEAD), len(units))
+    state = f"pictures: {any(mark in unit.form for unit in units for mark in IMAGES)}\n" if images else ""
+    return "".join([*(unit.text for unit in units[:first]), state, *(unit.text for unit in units[first:])])
+
+
+_HEAD = ("tools", "system", "developer")
 
 
 @dataclass
@@ -108,7 +117,7 @@ class Ideal:
         key = leg.name, account
         if key not in self.caches:
             own = leg.protocol is self.client
-            self.caches[key] = cache_of(leg) if own else Warm(WRITE.get(leg.vendor, 1.0))
+            self.caches[key] = cache_of(leg) if own else Warm(leg.vendor)
         return self.caches[key].ask(exchange.request.json, self.client, exchange.request.time)
 
 
