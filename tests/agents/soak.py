@@ -41,7 +41,7 @@ pool: {retry_budget: {window_seconds: 6}}
 """
 """A scripted model responds at once, so that a minute of a session takes six seconds."""
 SPEAKS = {CLAUDE: Protocol.MESSAGES, CODEX: Protocol.RESPONSES}
-LIMITS = {CLAUDE: 32_000, CODEX: 26_000}
+LIMITS = {CLAUDE: 20_000, CODEX: 18_000}
 """tokens of context after which a client compacts"""
 MOST_GROWTH_MB = 16.0
 MOST_OVER = 0.05

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.agents import scenario
 from tests.caches import vendors
+from tests.caches.units import tokens
 from tests.caches.vendors import Cache, Luck, RefusedMarkError, Usage
 from tests.gateway.pooling import account as account_line
 from tests.gateway.pooling import name_of, secret
@@ -252,7 +253,8 @@ class AgentUpstream(StrictUpstream):
             asked.usage = self._caches[key].ask(asked.body, asked.leg.protocol, time.monotonic())
         except RefusedMarkError as error:
             raise RefusedError(str(error)) from error
-        whole["usage"] = _usage(asked.leg.protocol, asked.usage, len(json.dumps(whole)) // 4)
+        said = next(whole[name] for name in ("output", "content", "choices") if name in whole)
+        whole["usage"] = _usage(asked.leg.protocol, asked.usage, tokens(json.dumps(said)))
 
 
 def _check_known(leg: Leg, body: Json) -> None:
