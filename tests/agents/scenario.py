@@ -156,7 +156,8 @@ def summarized(seen: Seen) -> int:
 
 def summary(goal: int, reached: int) -> str:
     """Return the summary that the model writes of a conversation."""
-    return f"The user said: {prompt(goal)} So far, step {reached} is done, and everything before it."
+    # Claude Code asks again if it finds no such tags.
+    return f"<summary>The user said: {prompt(goal)} So far, step {reached} is done, and all before it.</summary>"
 
 
 def calls(number: int, offered: dict[str, bool], project: str) -> tuple[Call, ...]:
