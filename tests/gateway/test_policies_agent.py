@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.agents.clients import ClaudeCode, needs_claude
 from tests.gateway.conversations import Wish
 from tests.gateway.pairs import EVERY_PAIR, PATHS, Pair
 from tests.gateway.running import CLIENT_KEY, CONFIG, Gateway, running
@@ -29,7 +27,6 @@ keys:
   - {{key: env:TRILOGUE_KEY, policies: [no-weather, no-removal]}}
   - {{key: env:FREE_KEY}}
 """
-CLAUDE = shutil.which("claude")
 ASK = "Tidy up this folder."
 
 
@@ -65,26 +62,12 @@ def test_an_sdk_goes_on_with_the_refusal(served: Gateway, upstream: ScriptedUpst
     assert "Paris" not in second
 
 
-def claude(served: Gateway, folder: Path, upstream: Protocol, key: str, *more: str) -> str:
-    """Run Claude Code in a folder until it has no more calls, and return what it prints."""
-    assert CLAUDE is not None
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC", "CLAUDE"))}
-    model = f"{upstream.short}/shell"
-    environ |= {
-        "HOME": str(folder.parent / "home"),
-        "ANTHROPIC_BASE_URL": served.url,
-        "ANTHROPIC_AUTH_TOKEN": key,
-        "ANTHROPIC_MODEL": model,
-        "ANTHROPIC_DEFAULT_HAIKU_MODEL": model,
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "NO_PROXY": "127.0.0.1,localhost",
-    }
-    command = [CLAUDE, "-p", ASK, "--allowedTools", "Bash", "--output-format", "json", *more]
-    done = subprocess.run(
-        command, cwd=folder, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
-    return str(json.loads(done.stdout)["result"])
+def claude(served: Gateway, folder: Path, upstream: Protocol, key: str) -> str:
+    """Run Claude Code in a folder until it has no more calls, and return what it says at the end."""
+    client = ClaudeCode(served.url, key, folder.parent / "home")
+    done = client.run(folder, ASK, f"{upstream.short}/shell", "--allowedTools", "Bash")
+    assert done.code == 0, done.printed
+    return done.words
 
 
 @pytest.fixture
@@ -96,7 +79,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-@pytest.mark.skipif(CLAUDE is None, reason="Claude Code is not installed")
+@needs_claude
 @pytest.mark.parametrize("protocol", [Protocol.CHAT, Protocol.MESSAGES], ids=lambda one: one.short)
 def test_claude_code_goes_on_with_the_refusal(
     served: Gateway, upstream: ScriptedUpstream, folder: Path, protocol: Protocol

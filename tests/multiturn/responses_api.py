@@ -8,7 +8,7 @@ from typing import Protocol as Interface
 
 from tests.multiturn import strict_responses
 from tests.multiturn.refusal import RefusedError
-from tests.multiturn.script import Json, Turn, play, recalled
+from tests.multiturn.script import Json, Seen, Turn
 from tests.multiturn.seals import seal
 from tests.multiturn.stored_responses import AccountState, StoredResponse, numbered, paced, page
 from tests.scripted.http import LAST_CHUNK, Do, Recorded, Step, chunk, json_answer, stream_head
@@ -40,7 +40,13 @@ LONGEST_WAIT = 60
 
 
 class Notebook(Interface):
-    """Where the server writes down what it saw."""
+    """The model behind the server, and where the server writes down what it saw."""
+
+    def turn(self, seen: Seen, body: Json, number: int) -> Turn: ...
+
+    def summary(self, seen: Seen, body: Json) -> str: ...
+
+    def finish(self, whole: Json, request: Recorded) -> None: ...
 
     def note_issued(self, account: str, model: str, sealed: dict[str, str]) -> None: ...
 
@@ -110,6 +116,7 @@ class ResponsesApi:
         items = [*history, *given]
         self._notebook.note_returned(kept.name, "any", request.body, strict_responses.returned(items))
         stored = self._stored(body, kept, given, items, number)
+        self._notebook.finish(stored.whole, request)
         if body.get("store") is not False and not bare:
             kept.keep(stored, body)
         if body.get("stream"):
@@ -124,7 +131,7 @@ class ResponsesApi:
         if given and given[-1]["type"] == "compaction_trigger":
             turn, output = Turn(), [self._compaction(kept, body, items, number)]
         else:
-            turn = play(strict_responses.read(body, items, _summary(kept, items)), number)
+            turn = self._notebook.turn(strict_responses.read(body, items, _summary(kept, items)), body, number)
             output = strict_responses.output(turn, kept.name, number)
         whole = response(body, output, number)
         sealed = strict_responses.sealed_by_call(whole)
@@ -148,7 +155,7 @@ class ResponsesApi:
 
     def _compaction(self, kept: AccountState, body: Json, items: list[Json], number: int) -> Json:
         value = strict_responses.PREFIX + seal("cmp", kept.name)
-        kept.summaries[value] = recalled(strict_responses.read(body, items, _summary(kept, items)))
+        kept.summaries[value] = self._notebook.summary(strict_responses.read(body, items, _summary(kept, items)), body)
         return {"id": f"cmp_strict{number}", "type": "compaction", "encrypted_content": value}
 
 

@@ -39,10 +39,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a client's tool."""
+    """A call of a client's tool. `custom`: a free-text tool of Responses; its arguments are that text."""
 
     name: str
     arguments: str
+    custom: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tests.gateway.pooling import name_of, secret
 from tests.multiturn import strict_chat, strict_messages
 from tests.multiturn.refusal import RefusedError, limited
 from tests.multiturn.responses_api import ResponsesApi
-from tests.multiturn.script import Json, Turn, play
+from tests.multiturn.script import Json, Seen, Turn, play, recalled
 from tests.scripted.http import LAST_CHUNK, Do, Recorded, Step, chunk, json_answer, stream_head
 from tests.scripted.server import ScriptedUpstream
 
@@ -43,9 +43,9 @@ class Replay:
 class StrictUpstream(ScriptedUpstream):
     """A strict upstream. `limited` are accounts that respond with 429."""
 
-    def __init__(self) -> None:
+    def __init__(self, accounts: Iterable[str] = ACCOUNTS) -> None:
         super().__init__()
-        self.by_key = {secret(account): "strict" for account in ACCOUNTS}
+        self.by_key = {secret(account): "strict" for account in accounts}
         self.limited: set[str] = set()
         self.replays: list[Replay] = []
         self.refusals: list[str] = []
@@ -68,6 +68,17 @@ class StrictUpstream(ScriptedUpstream):
         ends = ("/chat/completions", "/messages", "/responses")
         posted = [one for one in list(self.requests) if one.method == "POST" and one.path.endswith(ends)]
         return [one.json for one in posted if path in one.path]
+
+    def turn(self, seen: Seen, body: Json, number: int) -> Turn:
+        """Return what the model does. Another model overrides this."""
+        return play(seen, number)
+
+    def summary(self, seen: Seen, body: Json) -> str:
+        """Return what the compaction of a conversation remembers of it."""
+        return recalled(seen)
+
+    def finish(self, whole: Json, request: Recorded) -> None:
+        """Change a response before it is sent, such as its usage."""
 
     def note_issued(self, account: str, model: str, sealed: dict[str, str]) -> None:
         """Remember which sealed value belongs to which call."""
@@ -115,8 +126,9 @@ class StrictUpstream(ScriptedUpstream):
         body = request.json
         strict_messages.check(body, account)
         self.note_returned(account, body["model"], request.body, strict_messages.returned(body))
-        turn = play(strict_messages.read(body), number)
+        turn = self.turn(strict_messages.read(body), body, number)
         whole = strict_messages.respond(turn, body, account, number)
+        self.finish(whole, request)
         self.note_issued(account, body["model"], strict_messages.sealed_by_call(whole))
         if not body.get("stream"):
             return _whole(whole, turn)
@@ -127,8 +139,9 @@ class StrictUpstream(ScriptedUpstream):
         body = request.json
         strict_chat.check(body, style)
         self.note_returned(account, body["model"], request.body, strict_chat.returned(body))
-        turn = play(strict_chat.read(body), number)
+        turn = self.turn(strict_chat.read(body), body, number)
         whole = strict_chat.respond(turn, body, style, number)
+        self.finish(whole, request)
         self.note_issued(account, body["model"], strict_chat.sealed_by_call(whole))
         if not body.get("stream"):
             return _whole(whole, turn)

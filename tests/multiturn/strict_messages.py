@@ -178,7 +178,7 @@ def respond(turn: Turn, body: Json, account: str, number: int) -> Json:
 
 def _thought(turn: Turn, body: Json, account: str) -> Json:
     turns = merged(body)
-    if turns[-1]["role"] == "user":
+    if turns[-1]["role"] != "assistant":
         turns.append({"role": "assistant", "content": []})
     before = prefix(turns, len(turns) - 1, len(turns[-1]["content"]))
     if turn.hidden:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 
 from tests.multiturn.refusal import RefusedError
-from tests.multiturn.script import Json, Seen, Turn, step_of, text_of
+from tests.multiturn.script import Call, Json, Seen, Turn, step_of, text_of
 from tests.multiturn.seals import is_sealed, seal
 
 SYSTEM = ("system", "developer")
@@ -154,18 +154,19 @@ def output(turn: Turn, account: str, number: int) -> list[Json]:
                 "role": "assistant",
             }
         )
-    for part_number, call in enumerate(turn.calls):
-        items.append(
-            {
-                "id": f"fc_strict{number}x{part_number}",
-                "type": "function_call",
-                "status": "completed",
-                "arguments": call.arguments,
-                "call_id": f"call_strict{number}x{part_number}",
-                "name": call.name,
-            }
-        )
-    return items
+    return items + [_call(call, f"strict{number}x{part}") for part, call in enumerate(turn.calls)]
+
+
+def _call(call: Call, serial: str) -> Json:
+    kind, field, prefix = ("custom_tool_call", "input", "ctc") if call.custom else ("function_call", "arguments", "fc")
+    return {
+        "id": f"{prefix}_{serial}",
+        "type": kind,
+        "status": "completed",
+        field: call.arguments,
+        "call_id": f"call_{serial}",
+        "name": call.name,
+    }
 
 
 def events(whole: Json, turn: Turn, account: str) -> Iterator[Json]:
@@ -175,7 +176,7 @@ def events(whole: Json, turn: Turn, account: str) -> Iterator[Json]:
     yield {"type": "response.in_progress", "response": running}
     for index, item in enumerate(whole["output"]):
         where = {"item_id": item["id"], "output_index": index}
-        empty: Json = {"content": [], "summary": [], "arguments": "", "status": "in_progress"}
+        empty: Json = {"content": [], "summary": [], "arguments": "", "input": "", "status": "in_progress"}
         opened = {name: empty.get(name, value) for name, value in item.items() if name != "encrypted_content"}
         yield {"type": "response.output_item.added", "output_index": index, "item": opened}
         yield from ({**event, **where} for event in _inner(item, turn))
@@ -191,6 +192,9 @@ def _inner(item: Json, turn: Turn) -> list[Json]:
     if item["type"] == "function_call":
         kind, arguments = "response.function_call_arguments", item["arguments"]
         return [{"type": f"{kind}.delta", "delta": arguments}, {"type": f"{kind}.done", "arguments": arguments}]
+    if item["type"] == "custom_tool_call":
+        kind, text = "response.custom_tool_call_input", item["input"]
+        return [{"type": f"{kind}.delta", "delta": text}, {"type": f"{kind}.done", "input": text}]
     if item["type"] == "message":
         where, part = {"content_index": 0}, item["content"][0]
         kind = "response.output_text"
