@@ -70,7 +70,29 @@ def _all_cached() -> set[str]:
     return codes(translator.losses)
 
 
+def _agents(*items: Body) -> set[str]:
+    return codes(trilogue.translate_request(request(R, input=[*items]), source=R, target=C).losses)
+
+
+def _reasoning_at_end() -> set[str]:
+    turns = [USER, {"role": "assistant", "content": None, "reasoning_content": "Hm."}]
+    target = Target(protocol=R, model="m", profile=Profile())
+    return codes(trilogue.translate_request(request(C, messages=turns), source=C, target=target).losses)
+
+
+def _told(part: Body) -> Body:
+    return {"type": "agent_message", "author": TOP, "recipient": f"{TOP}/one", "content": [part]}
+
+
+TOP = "/root"
 EXTRA: dict[str, Callable[[], set[str]]] = {
+    "agent.plaintext": lambda: _agents(_told({"type": "input_text", "text": "Count."})),
+    "agent.encrypted": lambda: _agents(
+        _told({"type": "encrypted_content", "encrypted_content": "gAAAAA" + 60 * "x"}),
+        {"role": "assistant", "content": "Yes"},
+        USER,
+    ),
+    "reasoning.at_end": _reasoning_at_end,
     "system.billing_block": _billed,
     "logprobs.dropped": lambda: answered(
         Answer("x", "C>M", {"choices": [{**choice(content="x")[0], "logprobs": LOGPROBS}]})

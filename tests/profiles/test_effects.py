@@ -182,6 +182,7 @@ NOT_OWN = {
     "billing_block": "the gateway removes it: tests/gateway/test_billing.py",
     "keeps_state": "the gateway refuses such requests: tests/gateway/test_state_refused.py",
     "compacts": "the gateway does it: tests/gateway/test_compaction.py",
+    "agents": "the gateway does it: tests/translate/test_agents.py",
     "context_window": "for lists of models",
     "version": "a header: tests/gateway/test_matrix_headers.py",
 }
@@ -225,6 +226,7 @@ NOT_TRANSLATED = {
     "billing_block": "only Claude Code sends it: tests/translate/test_billing.py",
     "keeps_state": "translated upstreams never keep state for a client of another protocol",
     "compacts": "the gateway does it: tests/gateway/test_compaction.py",
+    "agents": "other protocols have no agents: tests/translate/test_agents.py",
     "context_window": "for lists of models",
     "version": "a header: tests/gateway/test_matrix_headers.py",
 }

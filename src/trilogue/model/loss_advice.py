@@ -15,7 +15,9 @@ ADVICE: dict[str, str] = {
     "system.position": "send all system messages at the start of the conversation",
     "system.as_user": "end the conversation with a user message",
     "system.billing_block": f"{_NOTHING}; `profile.billing_block: true` sends the line",
-    "turn.inserted": "begin the conversation with a user message",
+    "turn.inserted": "begin and end the conversation with a user message",
+    "agent.plaintext": f"{_NOTHING}; `profile.agents: true` passes them on to a Responses upstream that has them",
+    "agent.encrypted": "do not change the provider in the middle of a conversation with several agents",
     "message.name": "write the name into the text of the message",
     "order.flattened": f"{_SAME_PROTOCOL}, if the order of text and calls matters",
     "text.blocks_joined": f"{_NOTHING}; send one text per message to avoid the notice",
@@ -67,6 +69,7 @@ ADVICE: dict[str, str] = {
     "reasoning.foreign_dropped": (
         "keep a conversation on one model and account (`providers.NAME.pool.sticky`), if its reasoning must be kept"
     ),
+    "reasoning.at_end": f"{_NOTHING}; the model thinks again",
     "reasoning.unread": "see why the store of `state` did not respond; the log has the reason",
     "reasoning.context": f"{_NOTHING}; the target decides itself",
     "reasoning.visibility": "ask for reasoning in a form that the target has",

@@ -156,6 +156,9 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     compacts: bool = True
     """Responses: compacts conversations (`POST /v1/responses/compact` and `compaction_trigger`); if false, see the
     provider's setting `compaction`"""
+    agents: bool = True
+    """Responses: understands messages between Codex's agents, and encrypts the arguments that it wants encrypted; if
+    false, the messages become user messages, and the arguments stay plain text"""
     raw_as_summary: bool = False
     """Responses clients: raw reasoning is sent as a summary, which is all that Codex and the AI SDK show by default"""
     billing_block: bool = True

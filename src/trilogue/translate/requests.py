@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.jsontext.text import LARGE_BYTES, SUSPECT, blame, parse_request
-from trilogue.model import Json, Ledger, Loss, Protocol, Request, Strictness, protocol_of
+from trilogue.model import Json, Ledger, Loss, Protocol, Request, Role, Strictness, protocol_of
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.fit import emulated_stops, fit_request
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import without_billing
+from trilogue.translate.content.ending import ended_by_user, refuse_unanswered
 from trilogue.translate.content.history import PROMPTS, History, is_plain, trailing_prompts_as_user
 from trilogue.translate.content.repair import refuse_broken_history, repair_history
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
@@ -98,10 +99,13 @@ def translate_request_with(
         if where.protocol is source:
             wire, translated = _same_protocol(wire, request, where, ledger, sealer, repair)
         else:
+            request = _without_agents(wire, request, ledger)
             request, builtins = _prepared(request, where, ledger, repair)
             if options.recall:
                 request = put_back(request, options.recall)
             request, names, calls = _adapt(request, where, used_sealer, ledger)
+            if request.turns and request.turns[-1].role is Role.ASSISTANT:
+                request = ended_by_user(request, where, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
             if request.sampling.stop:
                 stop = emulated_stops(request.sampling.stop, where.profile, CODECS[where.protocol].stop_sequences)
@@ -163,6 +167,14 @@ def _same_protocol(
     return cleaned, {**cleaned, "model": target.model}
 
 
+def _without_agents(wire: dict[str, Json], request: Request, ledger: Ledger) -> Request:
+    """Return the request with what the client's agents say to each other as ordinary messages."""
+    codec = CODECS[request.protocol]
+    if codec.without_agents is None or (plain := codec.without_agents(wire, ledger)) is wire:
+        return request
+    return codec.decode_request(plain)
+
+
 def _prepared(request: Request, target: Target, ledger: Ledger, repair: bool) -> tuple[Request, Builtins]:
     """Return the request with tools that every protocol has and, with `repair`, a complete history."""
     request, builtins = offer_builtins(offer_found(request, ledger), ledger)
@@ -205,6 +217,7 @@ def _adapt(
     namer = Namer(limit=theirs.name_limit, custom_tools=custom, ledger=ledger)
     adapted, names = namer.request(adapted)
     if not plain:
+        refuse_unanswered(request.turns, ours.field_policies)
         adapted = replace(adapted, turns=History(opener, foreign, namer).turns(request.turns))
         calls, shared = refuse_broken_history(adapted)
         if shared:

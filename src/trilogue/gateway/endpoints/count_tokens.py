@@ -157,6 +157,10 @@ def _for_upstream(
     own, losses = own_body(body, protocol, context.strict, context.entry.sealer, profile)
     if model != named:
         own = with_model(own, named, model)
+    strip = CODECS[protocol].strip_agents
+    if strip is not None and not profile.agents:
+        own, plain = strip(own)
+        losses = losses + plain
     fit = provider.own_profile(model, protocol)
     if fit is None:
         return own, losses

@@ -236,6 +236,10 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     if codec.billing_block and not profile.billing_block:
         body, unbilled = _unbilled(call, body)
         own = own + unbilled
+    if codec.strip_agents is not None and not profile.agents:
+        body, plain = codec.strip_agents(body)
+        refuse_losses(plain, call.strict)
+        own = own + plain
     fit = provider.own_profile(model, call.client) or fit
     repair = services.config.repair_history and _has_tools(body)
     if fit is not None or repair:

@@ -20,6 +20,7 @@ __all__ = ["FITTED", "emulated_stops", "fit_request"]
 
 _ONLY_TRANSLATED = frozenset(
     {
+        "agents",
         "billing_block",
         "call_signatures",
         "compacts",

@@ -2,6 +2,7 @@
 
 from trilogue.model import HostedCall, ToolCall
 from trilogue.protocols.codec import Codec
+from trilogue.protocols.responses.agents import strip_agents, without_agents
 from trilogue.protocols.responses.conversation import HISTORY
 from trilogue.protocols.responses.decode_request import decode_request
 from trilogue.protocols.responses.decode_response import decode_response
@@ -40,6 +41,9 @@ CODEC = Codec(
     may_hold_sealed=may_hold_sealed,
     unsealed_calls=unsealed_calls,
     without_sealed=without_sealed,
+    without_agents=without_agents,
+    strip_agents=strip_agents,
+    resumes=True,
     item_ids=True,
     text_reasoning=False,
     opaque_by_model=False,
