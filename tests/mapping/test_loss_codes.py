@@ -80,6 +80,15 @@ def _reasoning_at_end() -> set[str]:
     return codes(trilogue.translate_request(request(C, messages=turns), source=C, target=target).losses)
 
 
+def _empty_argument() -> set[str]:
+    schema = {"type": "object", "properties": {"pages": {"type": "string"}}}
+    tool = {"name": "Read", "input_schema": schema}
+    exchange = trilogue.translate_request(request(M, tools=[tool]), source=M, target=C).exchange
+    made = {"id": "c1", "type": "function", "function": {"name": "Read", "arguments": '{"pages": ""}'}}
+    body = answer(C, choices=choice(content=None, tool_calls=[made]))
+    return codes(trilogue.translate_response(body, source=C, target=M, exchange=exchange).losses)
+
+
 def _told(part: Body) -> Body:
     return {"type": "agent_message", "author": TOP, "recipient": f"{TOP}/one", "content": [part]}
 
@@ -93,6 +102,7 @@ EXTRA: dict[str, Callable[[], set[str]]] = {
         USER,
     ),
     "reasoning.at_end": _reasoning_at_end,
+    "arguments.empty": _empty_argument,
     "system.billing_block": _billed,
     "logprobs.dropped": lambda: answered(
         Answer("x", "C>M", {"choices": [{**choice(content="x")[0], "logprobs": LOGPROBS}]})

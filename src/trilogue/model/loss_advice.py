@@ -53,6 +53,10 @@ ADVICE: dict[str, str] = {
     ),
     "thinking.dropped_forced_tool": "let the model choose the tool (`tool_choice: auto`), or switch thinking off",
     "arguments.invalid_json": "check the model: it has written arguments that are not JSON",
+    "arguments.empty": (
+        f"{_NOTHING}; a schema with `minLength: 0`, or with the value as its default, keeps empty strings, and "
+        "`profile.fills_arguments: false` keeps all"
+    ),
     "tool_result.synthetic": "send a result for every tool call in the history",
     "tool_result.orphan_dropped": "send the tool call that the result belongs to",
     "tool_result.part": "send text in tool results",

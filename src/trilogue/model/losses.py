@@ -182,6 +182,11 @@ LOSSES: dict[str, LossRule] = {
         "tool arguments that are not a JSON object",
         "the text inside an object; in a stream that began as an object, an error at its end",
     ),
+    "arguments.empty": LossRule(
+        NOTICE,
+        "an optional argument that the model left empty, if the tool's schema does not ask for such a value",
+        "left out",
+    ),
     "tool_result.synthetic": LossRule(
         DEGRADED, "history repair: a tool call without a result", "an error result is added"
     ),

@@ -114,6 +114,9 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """how many tools may be strict"""
     plain_tool_schemas: bool = False
     """the schema of a tool must be an object without anyOf, oneOf, allOf, enum or not at its top level"""
+    fills_arguments: bool = True
+    """fills optional arguments that it has no value for with an empty string or null; they are left out of its calls
+    for clients of another protocol"""
     parallel_tools: bool = True
     """accepts parallel_tool_calls"""
     custom_tools: bool = True

@@ -25,6 +25,7 @@ _ONLY_TRANSLATED = frozenset(
         "call_signatures",
         "compacts",
         "context_window",
+        "fills_arguments",
         "keeps_state",
         "max_output",
         "raw_as_summary",
