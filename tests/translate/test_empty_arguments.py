@@ -10,7 +10,7 @@ import pytest
 
 from trilogue import Protocol, StreamTranslator, Target, translate_request, translate_response
 from trilogue.profiles import Profile, profile_for
-from trilogue.translate.tools.empty import ArgumentFilter, empty_literals
+from trilogue.translate.tools.empty import ArgumentFilter, Literals, empty_literals
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 PROPERTIES: dict[str, Any] = {
@@ -128,7 +128,7 @@ def _value(draw: random.Random, depth: int = 0) -> Any:
 def test_random_arguments() -> None:
     """The result is the object without its empty members, for every form and every cut; all else keeps its text."""
     draw = random.Random(7)
-    literals = {name: ('""', "null") for name in ("a", 'a"b', "{,}")}
+    literals: Literals = {name: ('""', "null") for name in ("a", 'a"b', "{,}")}
     for _ in range(3000):
         names = draw.sample(["a", "b", 'a"b', "{,}", "c\\"], draw.randrange(5))
         given = {name: _value(draw) for name in names}

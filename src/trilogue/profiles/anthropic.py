@@ -120,6 +120,7 @@ _SETTINGS = (
         takes={"fills_arguments": False},
         what="optional arguments without a value are not in a call; an empty one is meant",
         sure="choice",
+        sources=(),
         example="claude-opus-5",
     ),
     ProfileRow(

@@ -99,7 +99,7 @@ def translate_request_with(
         if where.protocol is source:
             wire, translated = _same_protocol(wire, request, where, ledger, sealer, repair)
         else:
-            request = _without_agents(wire, request, ledger)
+            request = _for_others(wire, request, ledger)
             request, builtins = _prepared(request, where, ledger, repair)
             if options.recall:
                 request = put_back(request, options.recall)
@@ -167,10 +167,10 @@ def _same_protocol(
     return cleaned, {**cleaned, "model": target.model}
 
 
-def _without_agents(wire: dict[str, Json], request: Request, ledger: Ledger) -> Request:
-    """Return the request with what the client's agents say to each other as ordinary messages."""
+def _for_others(wire: dict[str, Json], request: Request, ledger: Ledger) -> Request:
+    """Return the request without what only one vendor and its client have."""
     codec = CODECS[request.protocol]
-    if codec.without_agents is None or (plain := codec.without_agents(wire, ledger)) is wire:
+    if codec.for_others is None or (plain := codec.for_others(wire, ledger)) is wire:
         return request
     return codec.decode_request(plain)
 
