@@ -58,6 +58,8 @@ def _item(item: dict[str, Any], found: Ask) -> None:
     elif kind == "additional_tools":
         for tool in items(item.get("tools")):
             _tool(clean(mapping(tool)), found)
+    elif kind in _SEARCHES and item.get("execution") == "client":
+        _search(item, found)
     elif kind in _OWN_CALLS:
         _own_call(item, found.side("assistant"))
     elif kind.removesuffix("_output") in _OWN_CALLS and isinstance(item.get("output"), str):
@@ -69,6 +71,22 @@ def _item(item: dict[str, Any], found: Ask) -> None:
 
 _OWN_CALLS = {"shell_call": "action", "local_shell_call": "action", "apply_patch_call": "operation"}
 """calls of tools that the protocol defines and the client runs; in other protocols they are function calls"""
+
+
+_SEARCHES = ("tool_search_call", "tool_search_output")
+
+
+def _search(item: dict[str, Any], found: Ask) -> None:
+    """Read a search of the client for tools: a function call in other protocols, whose result offers more tools."""
+    call_id = string(item.get("call_id"))
+    if item["type"] == _SEARCHES[0]:
+        found.side("assistant").calls.append(Call(call_id, "tool_search", arguments(json.dumps(item["arguments"]))))
+        return
+    tools = [clean(mapping(tool)) for tool in items(item.get("tools"))]
+    names = ", ".join(string(tool.get("name")) for tool in tools)
+    found.side("user").results.append(Result(call_id, f"You can now call: {names}", False))
+    for tool in tools:
+        _tool(tool, found)
 
 
 def _own_call(item: dict[str, Any], side: Segment) -> None:

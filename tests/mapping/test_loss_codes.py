@@ -70,7 +70,39 @@ def _all_cached() -> set[str]:
     return codes(translator.losses)
 
 
+def _agents(*items: Body) -> set[str]:
+    return codes(trilogue.translate_request(request(R, input=[*items]), source=R, target=C).losses)
+
+
+def _reasoning_at_end() -> set[str]:
+    turns = [USER, {"role": "assistant", "content": None, "reasoning_content": "Hm."}]
+    target = Target(protocol=R, model="m", profile=Profile())
+    return codes(trilogue.translate_request(request(C, messages=turns), source=C, target=target).losses)
+
+
+def _empty_argument() -> set[str]:
+    schema = {"type": "object", "properties": {"pages": {"type": "string"}}}
+    tool = {"name": "Read", "input_schema": schema}
+    exchange = trilogue.translate_request(request(M, tools=[tool]), source=M, target=C).exchange
+    made = {"id": "c1", "type": "function", "function": {"name": "Read", "arguments": '{"pages": ""}'}}
+    body = answer(C, choices=choice(content=None, tool_calls=[made]))
+    return codes(trilogue.translate_response(body, source=C, target=M, exchange=exchange).losses)
+
+
+def _told(part: Body) -> Body:
+    return {"type": "agent_message", "author": TOP, "recipient": f"{TOP}/one", "content": [part]}
+
+
+TOP = "/root"
 EXTRA: dict[str, Callable[[], set[str]]] = {
+    "agent.plaintext": lambda: _agents(_told({"type": "input_text", "text": "Count."})),
+    "agent.encrypted": lambda: _agents(
+        _told({"type": "encrypted_content", "encrypted_content": "gAAAAA" + 60 * "x"}),
+        {"role": "assistant", "content": "Yes"},
+        USER,
+    ),
+    "reasoning.at_end": _reasoning_at_end,
+    "arguments.empty": _empty_argument,
     "system.billing_block": _billed,
     "logprobs.dropped": lambda: answered(
         Answer("x", "C>M", {"choices": [{**choice(content="x")[0], "logprobs": LOGPROBS}]})

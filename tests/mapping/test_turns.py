@@ -219,7 +219,7 @@ REFUSED = (
     Ask("prefill", "M>C", {"messages": [USER, SAID]}, refused="messages[1]"),
     Ask("prefill", "M>R", {"messages": [USER, SAID]}, refused="messages[1]"),
     Ask("assistant last", "C>M", {"messages": [USER, SAID]}, refused="messages[1]"),
-    Ask("assistant last", "R>M", {"input": [USER, SAID]}, refused="input[1]"),
+    Ask("assistant last", "R>M", {"input": [USER, SAID]}, {"messages[2].role": "user"}, lost="turn.inserted"),
 )
 
 TEXT = {"type": "text", "text": "before"}

@@ -109,7 +109,8 @@ CASES = (
                 ],
             },
             may="param.dropped cache.key reasoning.context reasoning.visibility verbosity tool.custom_emulated "
-            "tool.namespace_description tool.hosted_dropped web_search.params effort.clamped thinking.dropped_tools",
+            "tool.namespace_description tool.hosted_dropped tool.builtin_emulated "
+            "web_search.params effort.clamped thinking.dropped_tools",
             model=model,
         )
         for p, model in (("C", "gpt-5.6"), ("C", "llama-3.3-70b"), ("M", "claude-opus-5"), ("M", "claude-sonnet-4-5"))

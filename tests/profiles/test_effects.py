@@ -184,6 +184,8 @@ NOT_OWN = {
     "keeps_state": "the gateway refuses such requests: tests/gateway/test_state_refused.py",
     "compacts": "the gateway does it: tests/gateway/test_compaction.py",
     "orphaned_calls": "the gateway repairs such a history: tests/gateway/test_repair.py",
+    "fills_arguments": "about responses: tests/translate/test_empty_arguments.py",
+    "agents": "the gateway does it: tests/translate/test_agents.py",
     "context_window": "for lists of models",
     "version": "a header: tests/gateway/test_matrix_headers.py",
 }
@@ -229,6 +231,8 @@ NOT_TRANSLATED = {
     "keeps_state": "translated upstreams never keep state for a client of another protocol",
     "compacts": "the gateway does it: tests/gateway/test_compaction.py",
     "orphaned_calls": "translated requests are repaired for every model",
+    "fills_arguments": "about responses: tests/translate/test_empty_arguments.py",
+    "agents": "other protocols have no agents: tests/translate/test_agents.py",
     "context_window": "for lists of models",
     "version": "a header: tests/gateway/test_matrix_headers.py",
 }

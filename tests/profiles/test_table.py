@@ -119,5 +119,5 @@ def test_a_row_changes_what_is_sent(row: ProfileRow) -> None:
     assert any(sent(client, body, with_row) != sent(client, body, without) for client, body in requests())
 
 
-NOT_IN_BODIES = {"context_window", "version", "keeps_state", "compacts", "orphaned_calls"}
+NOT_IN_BODIES = {"context_window", "version", "keeps_state", "compacts", "orphaned_calls", "agents", "fills_arguments"}
 """fields that affect headers or what the gateway refuses, which have their own tests"""

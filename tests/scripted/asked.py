@@ -68,7 +68,7 @@ def read_responses(body: Json) -> Asked:
 
 
 def _asked(body: Json, tools: list[str], results: list[str], foreign: bool = False) -> Asked:
-    seen = Seen(tuple(filter(None, tools)), len(results), results[-1] if results else "")
+    seen = Seen(tuple(filter(None, tools)), len(results), results[-1] if results else "", body)
     return Asked(body, str(body.get("model", "")), bool(body.get("stream")), seen, foreign)
 
 

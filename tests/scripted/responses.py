@@ -222,6 +222,7 @@ def _function_call(call: Call, _: Asked, ids: Ids) -> Item:
         "arguments": call.text,
         "call_id": ids.make("call_"),
         "name": call.name,
+        **({"namespace": call.namespace} if call.namespace else {}),
     }
     kind = "response.function_call_arguments"
     events = [

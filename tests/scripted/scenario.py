@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import cycle
+from typing import Any
 
 TOOL_LOOP_STEPS = 3
 ANSWER_TEXT = (
@@ -56,10 +58,11 @@ class Think:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a client's tool. Its name comes from the tools of the request."""
+    """A call of a client's tool. Its name comes from the tools of the request. Only Responses has namespaces."""
 
     pieces: tuple[str, ...]
     name: str = ""
+    namespace: str = ""
 
     @property
     def text(self) -> str:
@@ -132,11 +135,12 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a scenario knows of its request: its tools, and how many tool results it contains."""
+    """What a scenario knows of its request: its tools, and how many tool results it contains. `body`: all of it."""
 
     tools: tuple[str, ...] = ()
     results: int = 0
     last_result: str = ""
+    body: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -205,6 +209,32 @@ def _shell(seen: Seen) -> Answer:
     return Answer((Say(("I tidy", " up.")), *calls), Stop.CALLS)
 
 
+HELPERS = ("one", "two")
+_TOP = "/root"
+_TASK = rf"Message Type: NEW_TASK\nTask name: {_TOP}/"
+_DONE = rf"Message Type: FINAL_ANSWER\nTask name: {_TOP}\nSender: {_TOP}/"
+
+
+def _team(seen: Seen) -> Answer:
+    """Be Codex's first agent, who starts two helpers and waits for both, or one of the helpers."""
+    said = json.dumps(seen.body.get("messages") or seen.body.get("input"))
+    if _TASK in said:
+        (helper,) = [name for name in HELPERS if f"Count for {name}." in said]
+        return Answer((Say((f"I am {helper}",)),))
+    if all(f"{_DONE}{name}" in said for name in HELPERS):
+        return Answer((Say(("Both have counted.",)),))
+    # A namespace is part of the name, except in Responses.
+    names = {tool.rpartition("__")[2]: tool for tool in seen.tools}
+    space = "" if names else "collaboration"
+    if not any(f"Count for {name}." in said for name in HELPERS):
+        tasks = [
+            json.dumps({"task_name": name, "message": f"Count for {name}.", "fork_turns": "none"}) for name in HELPERS
+        ]
+        spawn = names.get("spawn_agent", "spawn_agent")
+        return Answer(tuple(Call((task[:9], task[9:]), spawn, space) for task in tasks), Stop.CALLS)
+    return Answer((Call(('{"timeout_ms": 10000}',), names.get("wait_agent", "wait_agent"), space),), Stop.CALLS)
+
+
 def _fixed(answer: Answer) -> Callable[[Seen], Answer]:
     return lambda _: answer
 
@@ -220,6 +250,7 @@ ANSWERS: dict[str, Callable[[Seen], Answer]] = {
     "interleaved-tools": _after_results(Answer((PARIS, ROME), Stop.CALLS, interleaved=True)),
     "tool-loop": _loop,
     "shell": _shell,
+    "team": _team,
     "reasoning": _fixed(REASONED),
     "reasoning-tools": _after_results(Answer((Think(), PARIS), Stop.CALLS, output=14, thought=4)),
     "search": _fixed(SEARCH),

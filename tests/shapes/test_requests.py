@@ -34,6 +34,8 @@ REFUSED = {
     ("remote tool", Protocol.CHAT),
     ("file by id in a result", Protocol.CHAT),
     ("file by id in a result", Protocol.RESPONSES),
+    ("screenshot", Protocol.CHAT),
+    ("screenshot", Protocol.MESSAGES),
     ("conversation", Protocol.CHAT),
     ("conversation", Protocol.MESSAGES),
     ("template", Protocol.CHAT),

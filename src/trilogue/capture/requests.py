@@ -116,6 +116,11 @@ def _passed_on(source: bytes, target: Target, plan: Plan, fit: Profile | None) -
         unbilled, losses = strip_billing(dump(body))
         body = parse_request(unbilled)
         ledger.losses.extend(losses)
+    strip = CODECS[protocol].strip_agents
+    if strip is not None and not target.profile.agents:
+        stripped, losses = strip(dump(body))
+        body = parse_request(stripped)
+        ledger.losses.extend(losses)
     if fit is not None or plan.repair:
         body = fit_own(body, replace(target, profile=fit or UNCHANGED), ledger, repair=plan.repair)
     body, _ = remedied(body, plan.remedies)

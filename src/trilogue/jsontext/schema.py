@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from trilogue.model import Json
 
@@ -26,6 +26,23 @@ def nodes(schema: Json) -> Iterator[dict[str, Json]]:
         waiting += [node[name] for name in CHILDREN if name in node]
         waiting += [child for name in LISTS if isinstance(node.get(name), list) for child in node[name]]
         waiting += [child for name in NAMED if isinstance(node.get(name), dict) for child in node[name].values()]
+
+
+def with_each(node: Json, change: Callable[[dict[str, Json]], dict[str, Json]]) -> Json:
+    """Return a schema in which every subschema has been changed. `change` returns a new object."""
+    if not isinstance(node, dict):
+        return node
+    changed = change(node)
+    for name in CHILDREN:
+        if isinstance(changed.get(name), dict):
+            changed[name] = with_each(changed[name], change)
+    for name in LISTS:
+        if isinstance(changed.get(name), list):
+            changed[name] = [with_each(child, change) for child in changed[name]]
+    for name in NAMED:
+        if isinstance(changed.get(name), dict):
+            changed[name] = {key: with_each(child, change) for key, child in changed[name].items()}
+    return changed
 
 
 def is_object(node: dict[str, Json]) -> bool:

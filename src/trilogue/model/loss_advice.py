@@ -14,7 +14,9 @@ ADVICE: dict[str, str] = {
     "role.developer_merged": f"{_NOTHING}; send the role `system` to avoid the notice",
     "system.as_user": "send system messages at the start of the conversation, and end it with a user message",
     "system.billing_block": f"{_NOTHING}; `profile.billing_block: true` sends the line",
-    "turn.inserted": "begin the conversation with a user message",
+    "turn.inserted": "begin and end the conversation with a user message",
+    "agent.plaintext": f"{_NOTHING}; `profile.agents: true` passes them on to a Responses upstream that has them",
+    "agent.encrypted": "do not change the provider in the middle of a conversation with several agents",
     "message.name": "write the name into the text of the message",
     "order.flattened": f"{_SAME_PROTOCOL}, if the order of text and calls matters",
     "text.blocks_joined": f"{_NOTHING}; send one text per message to avoid the notice",
@@ -50,6 +52,10 @@ ADVICE: dict[str, str] = {
     ),
     "thinking.dropped_forced_tool": "let the model choose the tool (`tool_choice: auto`), or switch thinking off",
     "arguments.invalid_json": "check the model: it has written arguments that are not JSON",
+    "arguments.empty": (
+        f"{_NOTHING}; a schema with `minLength: 0`, or with the value as its default, keeps empty strings, and "
+        "`profile.fills_arguments: false` keeps all"
+    ),
     "tool_result.synthetic": "send a result for every tool call in the history",
     "tool_result.orphan_dropped": "send the tool call that the result belongs to",
     "tool_result.part": "send text in tool results",
@@ -66,6 +72,7 @@ ADVICE: dict[str, str] = {
     "reasoning.foreign_dropped": (
         "keep a conversation on one model and account (`providers.NAME.pool.sticky`), if its reasoning must be kept"
     ),
+    "reasoning.at_end": f"{_NOTHING}; the model thinks again",
     "reasoning.unread": "see why the store of `state` did not respond; the log has the reason",
     "reasoning.context": f"{_NOTHING}; the target decides itself",
     "reasoning.visibility": "ask for reasoning in a form that the target has",

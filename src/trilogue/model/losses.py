@@ -85,8 +85,21 @@ LOSSES: dict[str, LossRule] = {
     ),
     "turn.inserted": LossRule(
         DEGRADED,
-        "a conversation that begins with the assistant goes to Messages, which requires a user turn first",
-        "a short user turn is added at the front",
+        (
+            "a conversation that begins with the assistant goes to Messages, or one of Responses that ends with it to "
+            "a model that would not go on there"
+        ),
+        "a short user turn is added",
+    ),
+    "agent.plaintext": LossRule(
+        NOTICE,
+        "messages between Codex's agents, and tool arguments that it wants encrypted, for an upstream without either",
+        "user messages, and plain text",
+    ),
+    "agent.encrypted": LossRule(
+        DROPPED,
+        "encrypted text between Codex's agents in the history, which only the provider that made it can read",
+        "a note says so; a newest message that cannot be read is refused",
     ),
     "message.name": LossRule(DEGRADED, "a participant name on a message", "dropped"),
     "order.flattened": LossRule(
@@ -167,6 +180,11 @@ LOSSES: dict[str, LossRule] = {
         "tool arguments that are not a JSON object",
         "the text inside an object; in a stream that began as an object, an error at its end",
     ),
+    "arguments.empty": LossRule(
+        NOTICE,
+        "an optional argument that the model left empty, if the tool's schema does not ask for such a value",
+        "left out",
+    ),
     "tool_result.synthetic": LossRule(
         DEGRADED, "history repair: a tool call without a result", "an error result is added"
     ),
@@ -189,6 +207,9 @@ LOSSES: dict[str, LossRule] = {
     "thinking.mode": LossRule(DEGRADED, "thinking mode without an equivalent", "the target's default"),
     "reasoning.nonstandard": LossRule(NOTICE, "reasoning goes to a Chat client", "sent in `reasoning_content`"),
     "reasoning.foreign_dropped": LossRule(DROPPED, "reasoning of another provider, model or account", "dropped"),
+    "reasoning.at_end": LossRule(
+        NOTICE, "reasoning at the end of a conversation, of a response that was cut off", "left out"
+    ),
     "reasoning.unread": LossRule(
         DROPPED,
         "reasoning that the gateway keeps for a client that cannot send it back, while the store does not respond",

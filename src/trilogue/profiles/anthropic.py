@@ -116,6 +116,15 @@ _THINKING = (
 _SETTINGS = (
     ProfileRow(
         **_SCOPE,
+        models=_ALL,
+        takes={"fills_arguments": False},
+        what="optional arguments without a value are not in a call; an empty one is meant",
+        sure="choice",
+        sources=(),
+        example="claude-opus-5",
+    ),
+    ProfileRow(
+        **_SCOPE,
         models=rf"(?!{_BEFORE_47})",
         takes={"sampling": False},
         what="no sampling parameters from 4.7 on",

@@ -101,6 +101,16 @@ ROWS = (
         example="some-model",
     ),
     ProfileRow(
+        vendors=f"azure {_OTHERS}",
+        protocols="responses",
+        models=_ALL,
+        takes={"agents": False},
+        what="messages between Codex's agents must be ordinary messages",
+        sure="several",
+        sources=("openai/codex#33551", "openai/codex#34833", "openai/codex#37237"),
+        example="some-model",
+    ),
+    ProfileRow(
         vendors=f"openai azure {_OTHERS}".replace("anthropic ", ""),
         protocols="messages",
         models=_ALL,

@@ -114,6 +114,9 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """how many tools may be strict"""
     plain_tool_schemas: bool = False
     """the schema of a tool must be an object without anyOf, oneOf, allOf, enum or not at its top level"""
+    fills_arguments: bool = True
+    """fills optional arguments that it has no value for with an empty string or null; they are left out of its calls
+    for clients of another protocol"""
     parallel_tools: bool = True
     """accepts parallel_tool_calls"""
     custom_tools: bool = True
@@ -162,6 +165,9 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     compacts: bool = True
     """Responses: compacts conversations (`POST /v1/responses/compact` and `compaction_trigger`); if false, or if it
     refuses that, see the provider's setting `compaction`"""
+    agents: bool = True
+    """Responses: understands messages between Codex's agents, and encrypts the arguments that it wants encrypted; if
+    false, the messages become user messages, and the arguments stay plain text"""
     raw_as_summary: bool = False
     """Responses clients: raw reasoning is sent as a summary, which is all that Codex and the AI SDK show by default"""
     billing_block: bool = False

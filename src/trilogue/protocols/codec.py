@@ -16,6 +16,7 @@ from trilogue.model import (
     HostedKind,
     Json,
     Ledger,
+    Loss,
     Protocol,
     Request,
     Response,
@@ -143,6 +144,12 @@ class Codec(Struct, frozen=True, kw_only=True):
     """whether the history accepts hosted calls only together with a result that the provider itself made"""
     billing_block: bool = False
     """whether requests may begin with Claude Code's billing block"""
+    for_others: Callable[[dict[str, Json], Ledger], dict[str, Json]] | None = None
+    """writes what only one vendor and its client have in ordinary forms of the protocol, before a translation"""
+    strip_agents: Callable[[bytes], tuple[bytes, list[Loss]]] | None = None
+    """writes what the agents of a client say to each other in ordinary forms, in a body that is passed through"""
+    resumes: bool = False
+    """whether clients send the beginning of a response that was cut off, and expect the model to go on"""
     item_ids: bool = False
     """whether servers know earlier items by their ids, and refuse them without the reasoning that came before"""
     thinking_first: bool = False

@@ -1,9 +1,9 @@
 """The steps that the events of a response go through between decoder and encoder.
 
-expand pseudo-calls → restore tool names → give calls unique ids → turn calls of built-in tools into items
-→ take <think> out of the text → seal opaque values → collect reasoning to be kept → show raw reasoning as a summary
-→ put results of hosted tools after their calls → put blocks in sequence → add a text if there is only an image
-→ cut at stop sequences
+expand pseudo-calls → take empty optional arguments out → restore tool names → give calls unique ids
+→ turn calls of built-in tools into items → take <think> out of the text → seal opaque values
+→ collect reasoning to be kept → show raw reasoning as a summary → put results of hosted tools after their calls
+→ put blocks in sequence → add a text if there is only an image → cut at stop sequences
 
 Each step takes a list of events and returns a list of events. Most steps do not change a text delta, so each checks the
 type first. As a fast path, text of a block that no step has changed so far skips them all (`direct`, `steady`). That
@@ -35,6 +35,7 @@ from trilogue.translate.reasoning.provenance import ResponseSealer, SealStage
 from trilogue.translate.reasoning.stages import SummaryStage, ThinkStage
 from trilogue.translate.tools.calls import FreshIdStage, ParallelStage
 from trilogue.translate.tools.client_tools import NO_BUILTINS, BuiltinStage
+from trilogue.translate.tools.empty import EmptyStage
 from trilogue.translate.tools.hosted import HostedStage
 from trilogue.translate.tools.names import NO_NAMES, NameStage
 
@@ -60,6 +61,7 @@ class Pipeline:
         self.takes_reasoning = False
         """whether a step needs every piece of reasoning"""
         self._keep: KeepStage | None = None
+        self._fills = exchange is not None and exchange.target.profile.fills_arguments
         if source is not target:
             closer = ResponseSealer(
                 exchange.sealer if exchange else default_sealer(),
@@ -126,6 +128,8 @@ class Pipeline:
         self._before.insert(0, FreshIdStage(self._taken))
         if self._names.offered:
             self._before.insert(0, NameStage(self._names))
+            if self._fills:
+                self._before.insert(0, EmptyStage(self._names, self._ledger))
         self._before.insert(0, ParallelStage(self._names))
 
 

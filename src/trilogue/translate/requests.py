@@ -15,13 +15,14 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.jsontext.text import LARGE_BYTES, SUSPECT, blame, parse_request
-from trilogue.model import Json, Ledger, Loss, Protocol, Request, Strictness, protocol_of
+from trilogue.model import Json, Ledger, Loss, Protocol, Request, Role, Strictness, protocol_of
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.fit import emulated_stops, fit_request
 from trilogue.protocols.fit.caching import takes_session, with_session
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import without_billing
+from trilogue.translate.content.ending import ended_by_user, refuse_unanswered
 from trilogue.translate.content.history import PROMPTS, History, is_plain, lone_prompts_as_user
 from trilogue.translate.content.repair import checked_history, repair_history
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
@@ -103,10 +104,13 @@ def translate_request_with(
         if where.protocol is source:
             wire, translated = _same_protocol(wire, request, where, ledger, sealer, repair)
         else:
+            request = _for_others(wire, request, ledger)
             request, builtins = _prepared(request, where, ledger, options.session)
             if options.recall:
                 request = put_back(request, options.recall)
             request, names, calls = _adapt(request, where, used_sealer, ledger, repair)
+            if request.turns and request.turns[-1].role is Role.ASSISTANT:
+                request = ended_by_user(request, where, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
             if request.sampling.stop:
                 stop = emulated_stops(request.sampling.stop, where.profile, CODECS[where.protocol].stop_sequences)
@@ -168,6 +172,14 @@ def _same_protocol(
     return cleaned, {**cleaned, "model": target.model}
 
 
+def _for_others(wire: dict[str, Json], request: Request, ledger: Ledger) -> Request:
+    """Return the request without what only one vendor and its client have."""
+    codec = CODECS[request.protocol]
+    if codec.for_others is None or (plain := codec.for_others(wire, ledger)) is wire:
+        return request
+    return codec.decode_request(plain)
+
+
 def _prepared(request: Request, target: Target, ledger: Ledger, session: str) -> tuple[Request, Builtins]:
     """Return the request with tools that every protocol has, and with a cache key."""
     request, builtins = offer_builtins(offer_found(request, ledger), ledger)
@@ -210,6 +222,7 @@ def _adapt(
     namer = Namer(limit=theirs.name_limit, custom_tools=custom, ledger=ledger)
     adapted, names = namer.request(adapted)
     if not plain:
+        refuse_unanswered(request.turns, ours.field_policies)
         adapted = replace(adapted, turns=History(opener, foreign, namer).turns(request.turns))
         adapted, calls, shared = checked_history(adapted, ledger, repair=repair)
         if shared:

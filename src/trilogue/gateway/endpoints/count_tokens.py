@@ -161,6 +161,10 @@ def _for_upstream(
     if CODECS[protocol].billing_block and not profile.billing_block and has_billing(own):
         own, unbilled = unbilled_body(own, context.strict)
         losses = losses + unbilled
+    strip = CODECS[protocol].strip_agents
+    if strip is not None and not profile.agents:
+        own, plain = strip(own)
+        losses = losses + plain
     fit = provider.own_profile(model, protocol)
     if fit is None:
         return own, losses

@@ -259,6 +259,10 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     if codec.billing_block and not profile.billing_block and has_billing(body):
         body, unbilled = unbilled_body(body, call.strict)
         own = own + unbilled
+    if codec.strip_agents is not None and not profile.agents:
+        body, plain = codec.strip_agents(body)
+        refuse_losses(plain, call.strict)
+        own = own + plain
     fit = provider.own_profile(model, call.client) or fit
     repair = not profile.orphaned_calls or services.config.repair_history is True
     repair = repair and _may_be_broken(body, call.client, services.config.repair_history)

@@ -23,6 +23,8 @@ class FieldPolicy(Struct, frozen=True):
     loss: str = "param.dropped"
     refuse: str | None = None
     harmless: tuple[Json, ...] = ()
+    unanswered: str = ""
+    """why an item is refused if nothing has come after it yet: it has what only the user can give"""
     place: str = ""
 
     def where(self, path: str, name: str) -> str:

@@ -21,10 +21,12 @@ __all__ = ["FITTED", "emulated_stops", "fit_request"]
 _ONLY_TRANSLATED = frozenset(
     {
         "adds_caching",
+        "agents",
         "billing_block",
         "call_signatures",
         "compacts",
         "context_window",
+        "fills_arguments",
         "keeps_state",
         "max_output",
         "orphaned_calls",

@@ -6,12 +6,10 @@ a body that is nested too deeply is refused when it is parsed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec.structs import replace
 
 from trilogue.errors import Unsupported
-from trilogue.jsontext.schema import CHILDREN, LISTS, NAMED, is_object, nodes
+from trilogue.jsontext.schema import is_object, nodes, with_each
 from trilogue.model import CustomTool, FunctionTool, HostedTool, Json, Request, Tool
 from trilogue.profiles import Profile
 from trilogue.protocols.codec import EncodingContext
@@ -135,7 +133,7 @@ def strict_form(schema: Json) -> Json | None:
     """
     if fits_strict(schema):
         return schema
-    closed = _each(schema, _closed_if_complete)
+    closed = with_each(schema, _closed_if_complete)
     return closed if fits_strict(closed) else None
 
 
@@ -147,7 +145,7 @@ def _closed_if_complete(node: dict[str, Json]) -> dict[str, Json]:
 
 def close_objects(schema: dict[str, Json]) -> dict[str, Json]:
     """Return a schema whose objects allow no other properties, with limits moved to descriptions."""
-    return schema if fits_closed(schema) else _each(schema, _closed)
+    return schema if fits_closed(schema) else with_each(schema, _closed)
 
 
 def _closed(node: dict[str, Json]) -> dict[str, Json]:
@@ -159,23 +157,6 @@ def _closed(node: dict[str, Json]) -> dict[str, Json]:
     if is_object(rest):
         rest["additionalProperties"] = False
     return rest
-
-
-def _each(node: Json, change: Callable[[dict[str, Json]], dict[str, Json]]) -> Json:
-    """Return a schema in which every subschema has been changed."""
-    if not isinstance(node, dict):
-        return node
-    changed = change(node)
-    for name in CHILDREN:
-        if isinstance(changed.get(name), dict):
-            changed[name] = _each(changed[name], change)
-    for name in LISTS:
-        if isinstance(changed.get(name), list):
-            changed[name] = [_each(child, change) for child in changed[name]]
-    for name in NAMED:
-        if isinstance(changed.get(name), dict):
-            changed[name] = {key: _each(child, change) for key, child in changed[name].items()}
-    return changed
 
 
 def is_plain_object(schema: dict[str, Json]) -> bool:

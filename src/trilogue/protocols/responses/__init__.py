@@ -2,6 +2,7 @@
 
 from trilogue.model import HostedCall, ToolCall
 from trilogue.protocols.codec import Codec
+from trilogue.protocols.responses.agents import strip_agents
 from trilogue.protocols.responses.conversation import HISTORY
 from trilogue.protocols.responses.decode_request import decode_request
 from trilogue.protocols.responses.decode_response import decode_response
@@ -12,6 +13,7 @@ from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.encode_tools import OFFERED
 from trilogue.protocols.responses.endpoint import ENDPOINT
 from trilogue.protocols.responses.errors import STREAMED_FAILURES, decode_error, encode_error
+from trilogue.protocols.responses.found_tools import for_others
 from trilogue.protocols.responses.sealed import may_hold_sealed, unsealed_calls, without_sealed
 from trilogue.protocols.responses.short_forms import summarize
 from trilogue.protocols.responses.wire import (
@@ -48,6 +50,9 @@ CODEC = Codec(
     may_lack_results=may_lack_results,
     unsealed_calls=unsealed_calls,
     without_sealed=without_sealed,
+    for_others=for_others,
+    strip_agents=strip_agents,
+    resumes=True,
     item_ids=True,
     text_reasoning=False,
     opaque_by_model=False,

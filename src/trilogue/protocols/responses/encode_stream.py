@@ -9,6 +9,7 @@ is the content of that terminal event, made of the same items without their even
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from msgspec import Raw
@@ -42,6 +43,7 @@ from trilogue.model import (
 from trilogue.protocols.content.ids import derive_id, safe_call_id
 from trilogue.protocols.failure.codes import in_stream
 from trilogue.protocols.openai import moderation as openai_moderation
+from trilogue.protocols.responses.agents import encrypted_tools
 from trilogue.protocols.responses.errors import encode_failure, streamed_code
 from trilogue.protocols.responses.hosted import ITEM_TYPES
 from trilogue.protocols.responses.output_calls import CallItem, DroppedItem, HostedItem, NativeItem
@@ -308,6 +310,14 @@ class ResponsesStreamEncoder(StreamEncoder):
             call_id = derive_id("call_", self._id, self._indices)
         self._call_ids.add(call_id)
         return call_id
+
+    def is_plain(self, call: ToolCall) -> bool:
+        """Return whether the client expects encrypted arguments, and must be told that they are not."""
+        return not self.native and bool(self._encrypted) and (call.namespace, call.name) in self._encrypted
+
+    @cached_property
+    def _encrypted(self) -> frozenset[tuple[str | None, str]]:
+        return encrypted_tools(self.reply.body)
 
     def event(self, kind: str, fields: dict[str, Json]) -> int:
         """Send an event, and return the length of its data."""

@@ -20,6 +20,7 @@ from trilogue.model import (
     OpenBlock,
     ToolCall,
 )
+from trilogue.protocols.responses.agents import PLAIN_CALL
 from trilogue.protocols.responses.hosted import ITEM_TYPES, declare_unwritten, encode_hosted
 from trilogue.protocols.responses.items import call_type, encode_call, of_kind
 from trilogue.protocols.responses.output_items import ItemEvents, OutputItem, status_of
@@ -36,6 +37,7 @@ class CallItem(OutputItem):
         self._events = "response.custom_tool_call_input" if self._custom else "response.function_call_arguments"
         self._sent = ""
         self._final = block
+        self._plain = PLAIN_CALL if stream.is_plain(block) else {}
 
     def take(self, block: ToolCall) -> None:
         # If the model left out the arguments, they are an empty object.
@@ -47,7 +49,7 @@ class CallItem(OutputItem):
         return "" if self._custom or self.stream.native else "{}"
 
     def announce(self, block: ToolCall) -> None:
-        item = {"id": self.id, **encode_call(block, self._call_id, ""), **self.own_extras(block)}
+        item = {"id": self.id, **encode_call(block, self._call_id, ""), **self._plain, **self.own_extras(block)}
         self.added({**item, "status": "in_progress"})
         self.deltas(f"{self._events}.delta", self.at)
         self.start(block)
@@ -74,6 +76,7 @@ class CallItem(OutputItem):
         item = {
             "id": self.id,
             **encode_call(self._final, self._call_id, self._sent),
+            **self._plain,
             **self.own_extras(self._final),
         }
         return {**item, "status": status_of(self._final.status if self.stream.native else None, was_cut)}

@@ -25,6 +25,7 @@ from trilogue.model import (
     ReasoningDelta,
     Refusal,
     Text,
+    ToolCall,
 )
 from trilogue.protocols.responses.encode_content import encode_annotation
 from trilogue.protocols.responses.items import encode_reasoning, of_kind
@@ -45,6 +46,9 @@ class ItemEvents(Interface):
 
     def call_id(self, given: str) -> str:
         """Return a call id that no other call of this response has."""
+
+    def is_plain(self, call: ToolCall) -> bool:
+        """Return whether the client expects encrypted arguments, and must be told that they are not."""
 
     def event(self, kind: str, fields: dict[str, Json]) -> int:
         """Send an event, and return the length of its data."""

@@ -103,6 +103,8 @@ _OF_BLOCKS_AND_TOOLS: dict[str, FieldPolicy] = {
     "created_by": SILENT,
     "phase": FieldPolicy(loss="phase"),
     "caller": refuse("a program of the provider made this call", {"type": "direct"}),
+    # Codex sends the mark back; an empty list says that nothing is encrypted.
+    "encrypted_function_args": FieldPolicy(loss="agent.encrypted", harmless=([],)),
     "async": FieldPolicy(loss="tool.option"),
     "allowed_callers": FieldPolicy(loss="tool.option"),
     "output_schema": FieldPolicy(loss="tool.option"),
@@ -141,6 +143,10 @@ _OF_NATIVES: dict[str, FieldPolicy] = {
             "apply_patch_call_output",
         ),
         FieldPolicy(loss="hosted.history_as_text"),
+    ),
+    "computer_call_output": FieldPolicy(loss="native.dropped", unanswered="no other protocol shows a computer"),
+    "mcp_approval_response": FieldPolicy(
+        loss="native.dropped", unanswered="no other protocol asks for approval of the provider's calls of MCP tools"
     ),
     # The gateway expands the references that it knows before this point.
     "item_reference": refuse(_STATE),

@@ -54,12 +54,16 @@ def _patch(given: Item) -> Item | None:
     return {"type": kind, "path": path} | ({} if kind == "delete_file" else {"diff": diff})
 
 
+_SEARCH = "tool_search"
+
 FORMS: dict[str, ItemForm] = {
+    _SEARCH: ItemForm("arguments", dict),
     "shell": ItemForm("action", _shell),
     "local_shell": ItemForm("action", _local_shell),
     "apply_patch": ItemForm("operation", _patch),
 }
-"""The forms by the type of the tool; calls are items of that type plus `_call`, outputs plus `_call_output`."""
+"""The forms by the type of the tool. Calls are items of that type plus `_call`, outputs plus `_call_output`; those of
+a search are `tool_search_output`."""
 
 
 def tool_called(block: Native) -> str | None:
@@ -70,8 +74,11 @@ def tool_called(block: Native) -> str | None:
 
 def tool_with_output(block: Native) -> str | None:
     """Return the type of the tool whose output an item is; None if it is not an output."""
-    tool = block.type.removesuffix("_call_output")
-    return tool if tool != block.type and tool in FORMS else None
+    tool = block.type.removesuffix("_output")
+    if tool == block.type or (tool == _SEARCH and block.data.get("execution") != "client"):
+        return None
+    tool = tool.removesuffix("_call")
+    return tool if tool in FORMS else None
 
 
 def ids_of(block: Native) -> list[str]:
@@ -87,7 +94,7 @@ def call_of(block: Native, tool: str, name: str) -> ToolCall:
     arguments = given if isinstance(given, dict) else {}
     if tool == "local_shell":
         arguments = {key: value for key, value in arguments.items() if key != "type"}
-    known = {"type", "id", "call_id", "status", "environment", form.holder}
+    known = {"type", "id", "call_id", "status", "environment", "execution", form.holder}
     return ToolCall(
         id=ids_of(block)[0],
         name=name,
@@ -101,8 +108,10 @@ def result_of(block: Native, call_id: str) -> ToolResult:
     """Return an output item as the result of a function."""
     output = block.data.get("output")
     text = output if isinstance(output, str) else "" if output is None else _shell_output(output)
+    if block.type == f"{_SEARCH}_output":
+        text = _found(block.data.get("tools"))
     failed = block.data.get("status") == "failed"
-    known = {"type", "id", "call_id", "status", "output", "max_output_length"}
+    known = {"type", "id", "call_id", "status", "output", "max_output_length", "execution", "tools"}
     return ToolResult(
         call_id=call_id,
         content=(Text(text=text, path=f"{block.path}.output"),),
@@ -121,11 +130,23 @@ def item_of(call: ToolCall, tool: str) -> Item | None:
     arguments = None if given is None else form.read(given)
     if arguments is None:
         return None
-    return {"type": f"{tool}_call", "id": "", "call_id": call.id, form.holder: arguments, "status": "completed"}
+    item = {"type": f"{tool}_call", "id": "", "call_id": call.id, form.holder: arguments, "status": "completed"}
+    return {**item, "execution": "client"} if tool == _SEARCH else item
 
 
 def _rest(data: Item, known: set[str]) -> Item | None:
     return {name: value for name, value in data.items() if name not in known and value is not None} or None
+
+
+def _found(tools: Json) -> str:
+    """Return what a search has found: the names of the tools, which are offered from then on."""
+    names: list[str] = []
+    for tool in tools if isinstance(tools, list) else []:
+        fields = LooseFields(tool)
+        own = fields.text("name") or ""
+        inner = [name for one in fields.items("tools") or () if (name := LooseFields(one).text("name"))]
+        names += [f"{own}__{name}" for name in inner] or [own]
+    return f"You can now call: {', '.join(names)}" if names else "No tool was found."
 
 
 def _shell_output(output: Json) -> str:

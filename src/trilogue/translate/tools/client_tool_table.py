@@ -125,6 +125,8 @@ _BUILTINS: dict[str, Builtin] = {
 }
 """The tools by type, without its version."""
 
+_SEARCH = "tool_search"
+"""the tool with which Codex finds further tools; requests say what its arguments are"""
 _OLD_EDITORS = ("text_editor_20241022", "text_editor_20250124")
 """versions that had undo_edit, and took the text to insert as new_str"""
 
@@ -136,11 +138,25 @@ def base_type(tool: HostedTool) -> str:
 
 def is_builtin(tool: HostedTool) -> bool:
     """Return whether a tool can be offered as a function that the client runs."""
-    return tool.runs_on_client and base_type(tool) in _BUILTINS
+    return tool.runs_on_client and (base_type(tool) in _BUILTINS or _is_search(tool))
+
+
+def _is_search(tool: HostedTool) -> bool:
+    return tool.type == _SEARCH and isinstance(tool.native.get("parameters"), dict)
 
 
 def function_of(tool: HostedTool, name: str) -> FunctionTool:
     """Return the function that replaces a tool, under this name."""
+    if _is_search(tool):
+        described = tool.native.get("description")
+        return FunctionTool(
+            name=name,
+            description=described if isinstance(described, str) else None,
+            parameters=tool.native["parameters"],
+            strict=False,
+            added_at=tool.added_at,
+            path=tool.path,
+        )
     builtin = _BUILTINS[base_type(tool)]
     properties = builtin.properties
     if tool.type in _OLD_EDITORS:
@@ -165,4 +181,4 @@ def function_of(tool: HostedTool, name: str) -> FunctionTool:
 
 def name_of(tool: HostedTool) -> str:
     """Return the name of the function: the client's name for the tool, or the documented one."""
-    return tool.name or _BUILTINS[base_type(tool)].name
+    return tool.name or (_SEARCH if _is_search(tool) else _BUILTINS[base_type(tool)].name)

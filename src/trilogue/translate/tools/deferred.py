@@ -1,31 +1,60 @@
-"""Deferred tools that have been found: they are offered like any other tool.
+"""Deferred tools: those that have been found are offered, those that the client can still find are not.
 
-A Messages client adds a tool with a `tool_addition`, or names it in the result of a search that it ran itself. In other
-protocols, a deferred tool can only be found by the provider's own search.
+A Messages client adds a tool with a `tool_addition`, or names it in the result of a search that it ran itself. If it
+has such a search, the model sees a deferred tool only once it was found, as at its own provider; found tools come last,
+in the order in which they were found, so that the tools of an earlier request are the beginning of the later ones.
+Without one, only the provider's own search could find them: then they are offered from the start.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from trilogue.model import FunctionTool, Json, Ledger, Native, Request, Tool, ToolResult
+from trilogue.model import FunctionTool, HostedKind, HostedTool, Json, Ledger, Native, Request, Tool, ToolResult
 from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE
 
 _ADDITION = "tool_addition"
+_SEARCH = re.compile(r"tool_?search|search_?tools?$", re.IGNORECASE)
+"""names of functions with which clients find their own tools"""
 
 
 def offer_found(request: Request, ledger: Ledger) -> Request:
-    """Return the request with every tool that was found in the history no longer deferred."""
+    """Return the request with every tool that was found in the history no longer deferred, after all others.
+
+    Tools that the client may still find are left out.
+    """
     # Deferred tools are rare; do not search the history without any.
-    if not any(type(tool) is FunctionTool and tool.deferred for tool in request.tools):
+    if not any([_is_deferred(tool) for tool in request.tools]):
         return request
-    names = set(_found(request))
-    return replace(request, tools=tuple(_offered(tool, names, ledger) for tool in request.tools))
+    found = {name: place for place, name in reversed(list(enumerate(_found(request))))}
+    if not _client_searches(request):
+        return replace(request, tools=tuple(_offered(tool, found, ledger) for tool in request.tools))
+    chosen = request.tool_choice.tool if request.tool_choice is not None else None
+    if chosen is not None:
+        found.setdefault(chosen.name or "", len(found))
+    stay = [tool for tool in request.tools if not _is_deferred(tool)]
+    later = [tool for tool in request.tools if isinstance(tool, FunctionTool) and tool.deferred and tool.name in found]
+    later.sort(key=lambda tool: found[tool.name])
+    return replace(request, tools=(*stay, *[_offered(tool, found, ledger) for tool in later]))
 
 
-def _offered(tool: Tool, names: set[str], ledger: Ledger) -> Tool:
+def _is_deferred(tool: Tool) -> bool:
+    return type(tool) is FunctionTool and bool(tool.deferred)
+
+
+def _client_searches(request: Request) -> bool:
+    """Return whether the client can find its deferred tools, and the provider is not asked to."""
+    if any([type(tool) is HostedTool and tool.kind is HostedKind.TOOL_SEARCH for tool in request.tools]):
+        return False
+    return any(
+        [type(tool) is FunctionTool and not tool.deferred and _SEARCH.search(tool.name) for tool in request.tools]
+    )
+
+
+def _offered(tool: Tool, names: dict[str, int], ledger: Ledger) -> Tool:
     if type(tool) is not FunctionTool or not tool.deferred or tool.name not in names:
         return tool
     ledger.add("tool.timing", tool.path)

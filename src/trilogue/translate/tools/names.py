@@ -22,6 +22,7 @@ from trilogue.model import (
     Delta,
     Event,
     FunctionTool,
+    Json,
     Ledger,
     Native,
     Request,
@@ -52,12 +53,16 @@ def legal_name(namespace: str | None, name: str, limit: int) -> str:
 
 
 class Offered(Struct, frozen=True):
-    """A tool of the client's request. `emulated`: it takes free text but was offered to the upstream as a function."""
+    """A tool of the client's request. `emulated`: it takes free text but was offered to the upstream as a function.
+
+    `parameters`: the schema of its arguments, as the client has sent it.
+    """
 
     name: str
     namespace: str | None
     kind: CallKind
     emulated: bool
+    parameters: dict[str, Json] | None = None
 
 
 class ToolNames(Struct, frozen=True):
@@ -124,7 +129,8 @@ class Namer:
             self._ledger.add("tool.name_mangled", f"{tool.path}.name", name)
         kind = CallKind.CUSTOM if type(tool) is CustomTool else CallKind.FUNCTION
         emulated = kind is CallKind.CUSTOM and not self._custom_tools
-        self._offered[name] = Offered(tool.name, tool.namespace, kind, emulated)
+        schema = tool.parameters if type(tool) is FunctionTool else None
+        self._offered[name] = Offered(tool.name, tool.namespace, kind, emulated, schema)
         return name
 
     def _legal(self, namespace: str | None, name: str) -> str:

@@ -1,0 +1,146 @@
+"""What Codex's agents say to each other, in forms that every model understands.
+
+Only OpenAI's own API has these: `agent_message` items, and tool parameters marked `encrypted`, which the provider
+encrypts so that only it can read the task of another agent. Codex takes the arguments of such a call for encrypted
+unless its `encrypted_function_args` is an empty list, and puts them into an `encrypted_content` part as they are. So a
+part that does not look encrypted is text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trilogue.errors import Unsupported
+from trilogue.jsontext.schema import with_each
+from trilogue.jsontext.text import dump, parse_request
+from trilogue.model import Json, Ledger, Loss
+
+Item = dict[str, Json]
+
+PLAIN_CALL: Item = {"encrypted_function_args": []}
+"""what tells Codex that the arguments of a call are not encrypted"""
+
+_CODE = "agent.plaintext"
+_MESSAGE, _MARK = "agent_message", "encrypted"
+_WITH_TOOLS = ("additional_tools", "tool_search_output")
+_CONCERNED = (_MESSAGE, *_WITH_TOOLS)
+_SPEAKERS, _CALLS = ("user", "assistant"), ("function_call", "custom_tool_call")
+# Such tokens are base64 and begin with their version.
+_TOKEN = re.compile(r"gAAAA[\w-]{40,}={0,2}", re.ASCII)
+UNREADABLE = "[encrypted: only the provider that made this text can read it]"
+
+
+def without_agents(body: Item, ledger: Ledger) -> Item:
+    """Return the body with messages between agents as user messages, and without marks that ask for encryption.
+
+    The same object if it has neither. Raises `Unsupported` for a newest message that only its provider can read: a
+    model that does not see its task would make one up.
+    """
+    changed: Item = {}
+    tools, items = body.get("tools"), body.get("input")
+    if type(tools) is list and (plain := _plain_tools(tools, "tools", ledger)) is not tools:
+        changed["tools"] = plain
+    if type(items) is list:
+        # Most histories have none, and may be long.
+        places = [n for n, item in enumerate(items) if type(item) is dict and item.get("type") in _CONCERNED]
+        written = {n: new for n in places if (new := _item(items[n], n, items, ledger)) is not items[n]}
+        if written:
+            changed["input"] = [written.get(n, item) for n, item in enumerate(items)]
+    return {**body, **changed} if changed else body
+
+
+def strip_agents(body: bytes) -> tuple[bytes, list[Loss]]:
+    """Do the same to a body that is passed through; the same bytes if there is nothing to change."""
+    # A search in the bytes is cheaper than parsing.
+    if b'"agent_message"' not in body and b'"encrypted"' not in body:
+        return body, []
+    ledger, wire = Ledger(), parse_request(body)
+    plain = without_agents(wire, ledger)
+    return body if plain is wire else dump(plain), ledger.losses
+
+
+def encrypted_tools(body: Item) -> frozenset[tuple[str | None, str]]:
+    """Return the namespaces and names of the tools whose arguments the client expects to be encrypted."""
+    items = body.get("input")
+    groups = [body.get("tools"), *[item.get("tools") for item in _dicts(items) if item.get("type") in _WITH_TOOLS]]
+    return frozenset(
+        (namespace, name)
+        for group in groups
+        for namespace, tool in _functions(group)
+        if _is_marked(tool) and isinstance(name := tool.get("name"), str)
+    )
+
+
+def _functions(tools: Json) -> Iterator[tuple[str | None, Item]]:
+    for tool in _dicts(tools):
+        if tool.get("type") == "namespace":
+            yield from ((tool.get("name"), inner) for inner in _dicts(tool.get("tools")))
+        else:
+            yield None, tool
+
+
+def _dicts(values: Json) -> list[Item]:
+    return [value for value in values if type(value) is dict] if type(values) is list else []
+
+
+def _is_marked(tool: Item) -> bool:
+    """Return whether a parameter of a tool is marked. Codex marks strings at the top level only."""
+    schema = tool.get("parameters")
+    properties = schema.get("properties") if type(schema) is dict else None
+    return type(properties) is dict and any([type(one) is dict and _MARK in one for one in properties.values()])
+
+
+def _plain_tools(tools: list[Json], path: str, ledger: Ledger) -> list[Json]:
+    """Return the tools without marks; the same list if there are none."""
+    plain = [_plain_tool(tool, f"{path}[{n}]", ledger) if type(tool) is dict else tool for n, tool in enumerate(tools)]
+    return plain if any(new is not old for new, old in zip(plain, tools, strict=True)) else tools
+
+
+def _plain_tool(tool: Item, path: str, ledger: Ledger) -> Item:
+    inner = tool.get("tools")
+    if type(inner) is list:
+        plain = _plain_tools(inner, f"{path}.tools", ledger)
+        return tool if plain is inner else {**tool, "tools": plain}
+    if not _is_marked(tool):
+        return tool
+    ledger.add(_CODE, f"{path}.parameters")
+    return {**tool, "parameters": with_each(tool["parameters"], _unmarked)}
+
+
+def _unmarked(node: Item) -> Item:
+    return {name: value for name, value in node.items() if name != _MARK}
+
+
+def _item(item: Item, place: int, items: list[Json], ledger: Ledger) -> Item:
+    path = f"input[{place}]"
+    if item["type"] != _MESSAGE:
+        tools = item.get("tools")
+        plain = _plain_tools(tools, f"{path}.tools", ledger) if type(tools) is list else tools
+        return item if plain is tools else {**item, "tools": plain}
+    ledger.add(_CODE, path)
+    content: list[Json] = []
+    for n, part in enumerate(_dicts(item.get("content"))):
+        if part.get("type") != "encrypted_content":
+            content.append(part)
+            continue
+        text = part.get("encrypted_content")
+        if not isinstance(text, str) or _TOKEN.fullmatch(text):
+            where = f"{path}.content[{n}]"
+            if not any(map(_is_later, _dicts(items[place + 1 :]))):
+                raise Unsupported(where, "the task is encrypted, and only the provider of its sender can read it")
+            ledger.add("agent.encrypted", where)
+            text = UNREADABLE
+        content.append({"type": "input_text", "text": text})
+    return {"type": "message", "role": "user", "content": _joined(content)}
+
+
+def _is_later(item: Item) -> bool:
+    """Return whether an item shows that the conversation has gone on."""
+    return item.get("role") in _SPEAKERS or item.get("type") in _CALLS
+
+
+def _joined(content: list[Json]) -> Json:
+    """Return the parts as one string if all are text: the sender's header ends where the text of the message begins."""
+    texts = [part.get("text") for part in content if part.get("type") == "input_text"]
+    return "".join(texts) if len(texts) == len(content) and all(type(text) is str for text in texts) else content
