@@ -127,29 +127,24 @@ def bills(exchanges: Sequence[Exchange], asked: Sequence[Asked], client: Protoco
     ideal = Ideal(client)
     for exchange in exchanges:
         during = [one for one in asked if exchange.request.time <= one.time <= exchange.ended]
-        used = [one for one in during if one.usage is not None]
-        ideal.failed |= {(one.leg.name, one.account) for one in during if one.fault and one.usage is None}
-        if used:
-            bill = found.setdefault(used[-1].leg.name, Bill())
-            _add(bill, used)
-            best = ideal.ask(exchange, used[-1])
-            _add_ideal(bill, best)
-            found_now = " ".join(f"{one.account} {one.usage.read} of {one.usage.total}" for one in used if one.usage)
-            bill.steps.append(f"step {used[-1].step}: {found_now}; ideal {best.read} of {best.total}")
-        ideal.failed |= {(one.leg.name, one.account) for one in during if one.fault}
+        for one in during:
+            # A stream that was cut is paid for as well, and its account has failed.
+            if one.usage is not None:
+                bill = found.setdefault(one.leg.name, Bill())
+                best = ideal.ask(exchange, one)
+                _add(bill, one.usage, best)
+                got = f"{one.account} {one.usage.read} of {one.usage.total}"
+                bill.steps.append(f"step {one.step}: {got}; ideal {best.read} of {best.total} {one.fault}")
+            if one.fault:
+                ideal.failed.add((one.leg.name, one.account))
     return found
 
 
-def _add(bill: Bill, used: list[Asked]) -> None:
-    bill.requests += len(used)
-    for one in used:
-        assert one.usage is not None
-        bill.total += one.usage.total
-        bill.read += one.usage.read
-        bill.cost += one.usage.cost
-
-
-def _add_ideal(bill: Bill, usage: Usage) -> None:
-    bill.ideal_total += usage.total
-    bill.ideal_read += usage.read
-    bill.ideal_cost += usage.cost
+def _add(bill: Bill, usage: Usage, best: Usage) -> None:
+    bill.requests += 1
+    bill.total += usage.total
+    bill.read += usage.read
+    bill.cost += usage.cost
+    bill.ideal_total += best.total
+    bill.ideal_read += best.read
+    bill.ideal_cost += best.cost

@@ -80,7 +80,7 @@ class Checker:
         if not is_sealed(value.removeprefix(PREFIX), "enc", self.account, item_id):
             raise _unverified(value)
         after = items[index + 1] if index + 1 < len(items) else {}
-        follows = after.get("type") == "function_call" or after.get("role") == "assistant"
+        follows = after.get("type") in ("function_call", "custom_tool_call") or after.get("role") == "assistant"
         if not follows and after.get("type") != "reasoning":
             raise RefusedError(
                 f"Item '{item_id}' of type 'reasoning' was provided without its required following item.", param="input"
