@@ -236,7 +236,6 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     provider, model = place.provider, place.model
     profile, body = provider.profile(model, call.client), call.body
     losses: list[Loss] = []
-    own: list[Loss] = []
     turn, keeps_state, echo = call.turn, profile.keeps_state and not provider.is_demo, None
     if turn is not None and turn.is_complete_with(provider.name, place.account.name, keeps_state):
         body, losses = turn.expanded_for(provider.name, place.account.name)
@@ -256,13 +255,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         losses, source = losses + foreign, body
     if model != call.model:
         body = with_model(body, call.model, model)
-    if codec.billing_block and not profile.billing_block and has_billing(body):
-        body, unbilled = unbilled_body(body, call.strict)
-        own = own + unbilled
-    if codec.strip_agents is not None and not profile.agents:
-        body, plain = codec.strip_agents(body)
-        refuse_losses(plain, call.strict)
-        own = own + plain
+    body, own = _without_foreign(call, body, profile)
     fit = provider.own_profile(model, call.client) or fit
     repair = not profile.orphaned_calls or services.config.repair_history is True
     repair = repair and _may_be_broken(body, call.client, services.config.repair_history)
@@ -302,6 +295,18 @@ def _with_long_context(headers: HeaderPairs, protocol: Protocol, model: str) -> 
     if not endpoint.long_context_beta or maker_of(model) != endpoint.vendor:
         return headers
     return with_beta(headers, endpoint.betas_header, endpoint.long_context_beta)
+
+
+def _without_foreign(call: Call, body: bytes, profile: Profile) -> tuple[bytes, list[Loss]]:
+    """Return the body without what only the vendor of the client's protocol understands, and the losses."""
+    codec, losses = CODECS[call.client], list[Loss]()
+    if codec.billing_block and not profile.billing_block and has_billing(body):
+        body, losses = unbilled_body(body, call.strict)
+    if codec.strip_agents is not None and not profile.agents:
+        body, plain = codec.strip_agents(body)
+        refuse_losses(plain, call.strict)
+        losses = losses + plain
+    return body, losses
 
 
 def _may_be_broken(body: bytes, protocol: Protocol, wanted: Literal["auto"] | bool) -> bool:
