@@ -1,5 +1,6 @@
 """Read the meaning of Messages requests."""
 
+import json
 from typing import Any
 
 from tests.judges.answers import Call, arguments, items, mapping, string
@@ -49,8 +50,9 @@ def ask(body: dict[str, Any]) -> Ask:
         found.format = ("schema", wanted.get("schema"))
     for raw in items(body.get("messages")):
         _message(clean(mapping(raw)), found)
+    said = json.dumps(body.get("messages"))
     for raw in items(body.get("tools")):
-        _tool(clean(mapping(raw)), found)
+        _tool(clean(mapping(raw)), found, said)
     _choice(clean(mapping(body.get("tool_choice"))), found)
     return found.settle()
 
@@ -124,11 +126,12 @@ def _address(source: dict[str, Any]) -> str:
     return string(source.get("url")) or f"id:{source.get('file_id')}"
 
 
-def _tool(tool: dict[str, Any], found: Ask) -> None:
-    kind = string(tool.get("type"))
+def _tool(tool: dict[str, Any], found: Ask, said: str) -> None:
+    kind, name = string(tool.get("type")), string(tool.get("name"))
     if kind in ("", "custom"):
         wanted = schema(tool.get("input_schema"))
-        found.tools.append(Tool(string(tool.get("name")), string(tool.get("description")), wanted))
+        waits = tool.get("defer_loading") is True and f'"tool_name": "{name}"' not in said
+        found.tools.append(Tool(name, string(tool.get("description")), wanted, waits=waits))
     else:
         found.hosted.append(next((name for name in _HOSTED if kind.startswith(name)), kind))
 

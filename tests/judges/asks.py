@@ -40,12 +40,13 @@ class Segment:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool that the client defines. `kind` is function or custom."""
+    """A tool that the client defines. `kind` is function or custom. `waits`: nothing has found it yet."""
 
     name: str
     description: str
     schema: Json
     kind: str = "function"
+    waits: bool = False
 
 
 @dataclass
