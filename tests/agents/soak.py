@@ -45,6 +45,8 @@ LIMITS = {CLAUDE: 20_000, CODEX: 18_000}
 """tokens of context after which a client compacts"""
 MOST_GROWTH_MB = 16.0
 MOST_OVER = 0.05
+LEAST_REQUESTS = 20
+"""to judge the cost by: of fewer, most are the first ones of an account, and its cache is cold"""
 WARM_SHARE = 0.25
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR4nGMwSDhAEmIY1TCqYfhqAAARLlAQx+tdQgAAAABJRU5ErkJggg=="
@@ -191,7 +193,7 @@ def judged(outcome: Outcome, errors: list[dict[str, object]]) -> list[str]:
         if refused > reasons:
             found.append(f"{leg.name}: {refused} requests were refused, and there are reasons for {reasons}")
     for name, bill in outcome.bills.items():
-        if bill.over > MOST_OVER:
+        if bill.over > MOST_OVER and bill.requests >= LEAST_REQUESTS:
             found.append(f"{name}: input cost {bill.paid:.3f} per token, ideal is {bill.ideal:.3f} (+{bill.over:.0%})")
     return found
 
