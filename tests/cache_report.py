@@ -31,10 +31,11 @@ def main() -> int:
         print("nothing matches these options", file=sys.stderr)
         return 2
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="trilogue-caches-") as folder, world(Path(folder)) as played:
-        for row in measured(played, found):
-            rows.append(row)
-            _progress(len(rows), len(found), row)
+    for client in dict.fromkeys(case.client for case in found):
+        with tempfile.TemporaryDirectory(prefix="trilogue-caches-") as folder, world(Path(folder)) as played:
+            for row in measured(played, [case for case in found if case.client == client]):
+                rows.append(row)
+                _progress(len(rows), len(found), row)
     print(file=sys.stderr)
     if not chosen.all:
         rows = worst(rows, lambda row: (row.client, _family(row) if chosen.short else row.upstream))

@@ -92,6 +92,8 @@ class CachingUpstream(ScriptedUpstream):
         self._count += 1
         protocol, wire = _WIRES[found[2]]
         account, body = name_of(request), request.json
+        # What watches a connection keeps its requests, and those of a session are large.
+        request.body, request._json = b"", None
         items = list(body.get("input") or []) if isinstance(body.get("input"), list) else []
         if previous := body.get("previous_response_id"):
             if (account, previous) not in self._stored:
