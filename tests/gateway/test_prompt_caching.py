@@ -123,7 +123,7 @@ def test_a_session_on_claude_is_read_from_the_cache(caching: Gateway, up: Script
         sent(caching, up, PATHS[client], {"model": "claude/claude-opus-5", **CLIENTS[client](turn)})
         for turn in range(4)
     ]
-    assert [marks(body) for body in bodies] == [2, 3, 3, 3]
+    assert [marks(body) for body in bodies] == [3, 4, 4, 4]
     for before, after in itertools.pairwise(bodies):
         written = before["messages"][-1]["content"][-1]
         assert written["cache_control"] == {"type": "ephemeral"}
@@ -134,7 +134,7 @@ def test_a_session_on_claude_is_read_from_the_cache(caching: Gateway, up: Script
         assert unmarked(after["messages"])[: len(before["messages"])] == unmarked(before["messages"])
 
 
-@pytest.mark.parametrize(("provider", "count"), [("claude", 3), ("as-is", 0), ("bare", 0)])
+@pytest.mark.parametrize(("provider", "count"), [("claude", 4), ("as-is", 0), ("bare", 0)])
 def test_the_setting_says_who_sets_marks(caching: Gateway, up: ScriptedUpstream, provider: str, count: int) -> None:
     body = {"model": f"{provider}/claude-opus-5", **opencode(1)}
     assert marks(sent(caching, up, PATHS["opencode"], body)) == count

@@ -54,6 +54,7 @@ def marks(body: Any, path: str = "") -> dict[str, Json]:
 
 def test_the_first_request_of_a_session_marks_prompt_and_question() -> None:
     assert marks(sent({"tools": [TOOL], "messages": [SYSTEM, SYSTEM, USER]})) == {
+        "system[0]": SHORT,
         "system[1]": SHORT,
         "messages[0].content[0]": SHORT,
     }

@@ -73,7 +73,7 @@ class RefusedReasoning:
         self._add(*account, [value[:_START] for value in refused or values])
 
     def learn(self, provider: str, account: str, body: bytes, protocol: Protocol, failure: Failure) -> None:
-        """Remember what was refused: the value that the error names, or all of them if it names none."""
+        """Remember what was refused: the value that the error names and all later ones, or all if it names none."""
         if left_out := self.within(provider, account, body):
             # The error counts the blocks of the request that was sent.
             body = dump(strip_reasoning(body, protocol=protocol, only=left_out)[0])
@@ -105,10 +105,17 @@ def _starts(kept: KeptReasoning) -> list[str]:
 
 
 def _named(values: Mapping[str, str], message: str) -> list[str]:
-    """Return the values that an error means: by their places, or by their last characters, as OpenAI shows them."""
-    return [
-        value for place, value in values.items() if _has_place(place, message) or (value and value[-_END:] in message)
-    ]
+    """Return the value that an error names, by its place or by its last characters, as OpenAI shows them, and all later
+    ones.
+
+    An upstream names the first value that it cannot verify. What came before is its own, and what came after is from
+    where this one is from: a conversation that moves to another account would be refused once for each value otherwise.
+    """
+    ordered = list(values.items())
+    for position, (place, value) in enumerate(ordered):
+        if _has_place(place, message) or (value and value[-_END:] in message):
+            return [later for _, later in ordered[position:]]
+    return []
 
 
 def _has_place(place: str, message: str) -> bool:

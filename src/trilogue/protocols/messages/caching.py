@@ -17,11 +17,12 @@ _LONG_TTL, _LONG_RETENTION = "12h", "24h"
 
 
 def add_marks(body: Wire, caching: Caching | None) -> None:
-    """Mark the end of the prompt, of the last user message, and of the one before the last assistant message.
+    """Mark the beginning and end of the prompt, the last user message, and the one before the last assistant message.
 
-    The second is where the next request finds everything so far. The third is where the request before this one had its
-    second mark: Anthropic looks back at most 20 blocks for an earlier write, and a turn may have more. A request with
-    neither tools nor an assistant message is not part of a session: nothing would be read again.
+    The beginning, the instructions, outlasts what clients add to the prompt or take away, as at a compaction. The last
+    user message is where the next request finds everything so far. The one before is where the last request had that
+    mark: Anthropic looks back at most 20 blocks for an earlier write, and a turn may have more. A request with neither
+    tools nor an assistant message is not part of a session: nothing would be read again.
     """
     messages: list[Wire] = body["messages"]
     replies = [position for position, message in enumerate(messages) if message["role"] == "assistant"]
@@ -29,7 +30,9 @@ def add_marks(body: Wire, caching: Caching | None) -> None:
         return
     control = {"type": "ephemeral", **({"ttl": "1h"} if _asks_for_long(caching) else {})}
     # Tools come before the system prompt, so a mark there includes them.
-    _mark_last(body["system"] if "system" in body else body.get("tools", ()), control)
+    prompt: list[Json] = body.get("system") or body.get("tools") or []
+    _mark_last(prompt[:1] if "system" in body else [], control)
+    _mark_last(prompt, control)
     _mark_user(messages, control)
     if replies:
         _mark_user(messages[: replies[-1]], control)
