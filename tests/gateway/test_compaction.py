@@ -30,12 +30,19 @@ providers:
     base_url: UPSTREAM/v1
     accounts: [{key: env:UP_KEY}]
     profile: {compacts: true}
+  two: &two
+    protocol: openai_responses
+    base_url: UPSTREAM/v1
+    accounts: [{name: a, key: env:UP_KEY}, {name: b, key: env:UP_KEY}]
+    profile: {compacts: true}
+  two-by-upstream: {<<: *two, compaction: upstream}
   openai: {protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
   openai-only: {protocol: openai_responses, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], compaction: none}
   never: {protocol: openai_chat_completions, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], compaction: none}
   demo: {protocol: openai_responses, base_url: "demo:"}
 routes:
   - {match: refused-first, targets: [never/text, messages/text]}
+  - {match: with-fallback, targets: [native/text, chat/text]}
 """
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 BY_MODEL = ("chat/text", "messages/text", "responses/text", "demo/demo")
@@ -159,6 +166,21 @@ def test_passed_on_to_an_upstream_that_compacts(compacting: Gateway, up: Scripte
     sent: Any = [item, SAID]
     compacting.openai.responses.create(model="native/text", input=sent)
     assert json.loads(up.requests[-1].body)["input"] == sent
+
+
+@pytest.mark.parametrize(
+    ("model", "passed"), [("two/text", False), ("with-fallback", False), ("two-by-upstream/text", True)]
+)
+def test_where_another_account_may_have_to_go_on(
+    compacting: Gateway, up: ScriptedUpstream, model: str, passed: bool
+) -> None:
+    """Nobody but the account that compacts could read its item: the model writes a summary that all can read."""
+    compacting.openai.responses.create(model=model, input=[SAID, TRIGGER])
+    assert (TRIGGER in json.loads(up.requests[-1].body)["input"]) is passed
+    assert compacting.recorder.last.losses == ([] if passed else ["compaction.model"])
+    strictly = {"trilogue-mode": "strict"}
+    compacting.openai.responses.create(model=model, input=[SAID, TRIGGER], extra_headers=strictly)
+    assert TRIGGER in json.loads(up.requests[-1].body)["input"]
 
 
 @pytest.mark.parametrize("trigger", [False, True], ids=["endpoint", "trigger"])

@@ -38,31 +38,38 @@ def refusing(_upstream: StrictUpstream, tmp_path_factory: pytest.TempPathFactory
         yield running
 
 
+@pytest.fixture(scope="module")
+def passing(_upstream: StrictUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder, config = tmp_path_factory.mktemp("passing"), settings(provider="compaction: upstream", workers=2)
+    with gateway(folder, _upstream, config) as running:
+        yield running
+
+
 def compact(running: Gateway, model: str, **more: Any) -> Any:
     responses: Any = running.client.responses
     return responses.compact(model=model, input=HISTORY, **more)
 
 
-def test_passed_on(either: Gateway) -> None:
+def test_passed_on(passing: Gateway) -> None:
     """To an upstream that has it; what it returns can be gone on from."""
     model = MODELS[Protocol.RESPONSES]
-    made = compact(either, model)
+    made = compact(passing, model)
     assert made.object == "response.compaction"
     assert [item.type for item in made.output] == ["message", "message", "compaction"]
-    asked = either.up.requests[-1]
+    asked = passing.up.requests[-1]
     assert asked.path == "/v1/responses/compact"
     assert asked.json["input"] == HISTORY
     given = [made.output[-1].to_dict(), {"role": "user", "content": "recall"}]
-    seen = json.loads(either.client.responses.create(model=model, input=given).output_text)
+    seen = json.loads(passing.client.responses.create(model=model, input=given).output_text)
     assert json.loads(seen["summary"])["users"] == ["say red", "say blue"]
     assert seen["users"] == ["recall"]
 
 
-def test_passed_on_with_a_chain(one: Gateway) -> None:
+def test_passed_on_with_a_chain(passing: Gateway) -> None:
     """`previous_response_id` means the same as elsewhere."""
-    agent = ResponsesAgent(one.client, MODELS[Protocol.RESPONSES])
+    agent = ResponsesAgent(passing.client, MODELS[Protocol.RESPONSES])
     agent.work("loop 2")
-    responses: Any = one.client.responses
+    responses: Any = passing.client.responses
     made = responses.compact(model=MODELS[Protocol.RESPONSES], previous_response_id=agent.previous)
     assert made.output[-1].type == "compaction"
     given = [made.output[-1].to_dict(), {"role": "user", "content": "recall"}]
@@ -71,9 +78,9 @@ def test_passed_on_with_a_chain(one: Gateway) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_trigger_passed_on(either: Gateway, stream: bool) -> None:
+def test_trigger_passed_on(passing: Gateway, stream: bool) -> None:
     """The item that Codex sends at the end of its input."""
-    agent = ResponsesAgent(either.client, MODELS[Protocol.RESPONSES], stream=stream, store=False)
+    agent = ResponsesAgent(passing.client, MODELS[Protocol.RESPONSES], stream=stream, store=False)
     agent.history = [*HISTORY, {"type": "compaction_trigger"}]
     assert [item["type"] for item in agent._ask().native["output"]] == ["compaction"]
 

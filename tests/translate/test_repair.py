@@ -10,6 +10,7 @@ from trilogue import BadRequest, Protocol, Target, translate_request
 from trilogue.model import Ledger
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.repair import UNAVAILABLE
+from trilogue.translate.requests import RequestOptions, translate_request_with
 
 TOOLS = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
 
@@ -46,6 +47,17 @@ def test_result_without_call_is_dropped(target: Protocol) -> None:
     up = translate_request(messages(USER, ORPHAN, USER), source=Protocol.MESSAGES, target=target, repair=True)
     assert "late" not in str(up.body)
     assert [loss.code for loss in up.losses if loss.code.startswith("tool_result")] == ["tool_result.orphan_dropped"]
+
+
+def test_by_itself_no_result_is_dropped_that_the_model_has_not_seen() -> None:
+    """It is what the client has to say: a response without it would be worse than none."""
+    options = RequestOptions(repair="auto")
+    said = {"role": "assistant", "content": "Yes"}
+    up = translate_request_with(messages(USER, ORPHAN, said, USER), "messages", "chat", options)
+    assert "late" not in str(up.body)
+    with pytest.raises(BadRequest, match="not there"):
+        translate_request_with(messages(USER, said, ORPHAN), "messages", "chat", options)
+    assert UNAVAILABLE in str(translate_request_with(messages(USER, CALLS, USER), "messages", "chat", options).body)
 
 
 @pytest.mark.parametrize(

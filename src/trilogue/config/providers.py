@@ -112,9 +112,10 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cache: Literal["auto", "client", "off"] = "auto"
     """prompt caching of translated requests: `auto` adds cache marks and a cache key where the client has set none,
     `client` sends only what the client has set, `off` sends no marks at all"""
-    compaction: Literal["model", "none"] = "model"
-    """what to do when a client asks an upstream that has no compaction to compact a conversation: `model` to have the
-    model write a summary, in one request, or `none` to refuse"""
+    compaction: Literal["model", "upstream", "none"] = "model"
+    """what to do when a client asks to compact a conversation and the upstream has no compaction: `model` to have the
+    model write a summary, in one request, or `none` to refuse. With several accounts or targets, `model` does so even
+    if the upstream has one, because only the account that has compacted can go on; `upstream` leaves it to that one"""
     fit_requests: bool = False
     """also adjust requests that are passed through to what the model accepts; by default only the fields set in
     `profile` apply to them"""

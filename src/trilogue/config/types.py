@@ -154,7 +154,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     repair_history: bool | Literal["auto"] = "auto"
     """give tool calls that the history left without a result an error result, and drop results without a call, because
     most upstreams refuse such a history. `auto`: in translated requests, and in those that are passed through to models
-    known to refuse it; true: in all; false: in none, and requests that would be translated are refused"""
+    known to refuse it, but without dropping results that the model has not responded to; true: in all; false: in none,
+    and requests that would be translated are refused"""
     env_proxies: bool = False
     """providers without `proxies` use the proxies of the environment: HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, except for
     hosts in NO_PROXY"""

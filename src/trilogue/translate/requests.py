@@ -24,7 +24,7 @@ from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import without_billing
 from trilogue.translate.content.ending import ended_by_user, refuse_unanswered
 from trilogue.translate.content.history import PROMPTS, History, is_plain, lone_prompts_as_user
-from trilogue.translate.content.repair import checked_history, repair_history
+from trilogue.translate.content.repair import Repair, checked_history, repair_history
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
 from trilogue.translate.reasoning.kept import Recall, put_back
@@ -55,7 +55,7 @@ class RequestOptions(Struct, frozen=True, kw_only=True):
     """
 
     strict: Strictness = False
-    repair: bool = False
+    repair: Repair = False
     sealer: Sealer | None = None
     recall: Recall | None = None
     session: str = ""
@@ -138,35 +138,35 @@ def translate_request_with(
     return RequestTranslation(translated, ledger.losses, exchange)
 
 
-def fit_own(wire: dict[str, Json], target: Target, ledger: Ledger, *, repair: bool = False) -> dict[str, Json]:
+def fit_own(wire: dict[str, Json], target: Target, ledger: Ledger, *, repair: Repair = False) -> dict[str, Json]:
     """Fit a request that stays in its protocol to the target's profile. `repair`: repair its history as well.
 
     Returns the same object if it fits; it is only encoded again if something has to change.
     """
     codec = CODECS[target.protocol]
     request = codec.decode_request(wire)
-    fitted = _repaired(request, ledger) if repair else request
+    fitted = _repaired(request, ledger, repair) if repair else request
     out = EncodingContext(target.protocol, target.profile, ledger, native=True)
     fitted = fit_request(fitted, out, target.protocol)
     return wire if fitted is request else codec.encode_request(fitted, target, ledger)
 
 
-def _repaired(request: Request, ledger: Ledger) -> Request:
+def _repaired(request: Request, ledger: Ledger, repair: Repair) -> Request:
     """Return the request with its history repaired; the same object if nothing was broken."""
     before = len(ledger.losses)
-    repaired = repair_history(request, ledger)
+    repaired = repair_history(request, ledger, repair)
     return repaired if len(ledger.losses) > before else request
 
 
 def _same_protocol(
-    wire: dict[str, Json], request: Request, target: Target, ledger: Ledger, sealer: Sealer | None, repair: bool
+    wire: dict[str, Json], request: Request, target: Target, ledger: Ledger, sealer: Sealer | None, repair: Repair
 ) -> tuple[dict[str, Json], dict[str, Json]]:
     """Return a request that stays in its protocol twice: without sealed values, and as the upstream gets it."""
     codec = CODECS[target.protocol]
     cleaned = without_sealed(wire, target.protocol, ledger, sealer, target.profile)
     if cleaned is not wire:
         request = codec.decode_request(cleaned)
-    repaired = _repaired(request, ledger) if repair else request
+    repaired = _repaired(request, ledger, repair) if repair else request
     if repaired is not request:
         return cleaned, codec.encode_request(repaired, target, ledger)
     return cleaned, {**cleaned, "model": target.model}
@@ -201,7 +201,7 @@ def _refuse_empty(request: Request) -> None:
 
 
 def _adapt(
-    request: Request, target: Target, sealer: Sealer, ledger: Ledger, repair: bool
+    request: Request, target: Target, sealer: Sealer, ledger: Ledger, repair: Repair
 ) -> tuple[Request, ToolNames, frozenset[str]]:
     """Return the request as the target's encoder expects it: see docs/codecs.md, "Encoding declares or refuses".
 

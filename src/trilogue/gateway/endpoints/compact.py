@@ -107,7 +107,11 @@ def compacting(
 
     All of them do it in the same way as the first one: what comes next depends on it. `form`: how the client asks.
     """
-    able = [(target, own) for target in targets if (own := _compacts(target, call, services, form)) is not None]
+    alone = len(targets) == 1 and len(services.pools.pools[targets[0].provider].accounts) == 1
+    # In strict mode, a summary by the model would be refused. Of a response that only the upstream knows, only the
+    # upstream has the history.
+    trusts = alone or refuses(call.strict, LOSS) or (call.turn is not None and call.turn.foreign is not None)
+    able = [(target, own) for target in targets if (own := _compacts(target, call, services, form, trusts)) is not None]
     if not able:
         items = input_items(read_state_fields(call.body).input)
         raise Unsupported(f"input[{len(items) - 1}]" if form is NO_TRIGGER else "input", _REFUSED)
@@ -115,15 +119,19 @@ def compacting(
     return tuple(target for target, own in able if own is first), first
 
 
-def _compacts(target: Upstream, call: Call, services: Services, form: Remedy) -> bool | None:
-    """Return whether a target compacts by itself; None if not even its model may write a summary."""
+def _compacts(target: Upstream, call: Call, services: Services, form: Remedy, trusts: bool) -> bool | None:
+    """Return whether a target compacts by itself; None if not even its model may write a summary.
+
+    `trusts`: it may do so because nobody else has to go on. What it returns can only be read by the account that made
+    it: if that one fails, or another model is chosen, the conversation would be over.
+    """
     provider = services.providers[target.provider]
     profile = provider.profile(target.model, call.client)
     # A server that keeps nothing is not OpenAI's own, whatever its models are called.
     if call.client in provider.protocols and not provider.is_demo and profile.compacts and profile.keeps_state:
         known = services.pools.pools[target.provider].lessons.of(target.model)
         if all(remedy.path != form.path for remedy in known):
-            return True
+            return trusts or provider.compacts_itself or not provider.summarizes
     return False if provider.summarizes else None
 
 

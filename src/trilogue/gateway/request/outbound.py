@@ -8,7 +8,6 @@ the client's headers. A provider that speaks several protocols gets the one in w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -34,6 +33,7 @@ from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fit.caching import takes_session
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import has_billing, strip_billing
+from trilogue.translate.content.repair import Repair
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.betas import with_beta
 from trilogue.translate.learning.options import profile_fields
@@ -184,7 +184,7 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     body = call.body if call.turn is None else call.turn.expanded
     options = RequestOptions(
         strict=call.strict,
-        repair=services.config.repair_history is not False,
+        repair=services.config.repair_history,
         sealer=call.sealer,
         recall=None if call.memory is None else _recalled(call.memory, place, services),
         session=_session(call, body) if takes_session(target) else "",
@@ -217,7 +217,7 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     if pauses is not None and (CODECS[call.client].pauses is not None or not pauses.may_pause(wire)):
         pauses = None
     return Outbound(
-        sent, exchange, losses, protocol, pauses=pauses, source=body, declared=up.losses, repair=options.repair
+        sent, exchange, losses, protocol, pauses=pauses, source=body, declared=up.losses, repair=bool(options.repair)
     )
 
 
@@ -257,8 +257,9 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         body = with_model(body, call.model, model)
     body, own = _without_foreign(call, body, profile)
     fit = provider.own_profile(model, call.client) or fit
-    repair = not profile.orphaned_calls or services.config.repair_history is True
-    repair = repair and _may_be_broken(body, call.client, services.config.repair_history)
+    repair = services.config.repair_history
+    if (profile.orphaned_calls and repair is not True) or not _may_be_broken(body, call.client, repair):
+        repair = False
     if fit is not None or repair:
         body, changed = _fitted(call, body, _target(place, call.client, fit or UNCHANGED), repair)
         own = own + changed
@@ -285,7 +286,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         source=source,
         declared=own,
         fit=fit,
-        repair=repair,
+        repair=bool(repair),
     )
 
 
@@ -309,7 +310,7 @@ def _without_foreign(call: Call, body: bytes, profile: Profile) -> tuple[bytes, 
     return body, losses
 
 
-def _may_be_broken(body: bytes, protocol: Protocol, wanted: Literal["auto"] | bool) -> bool:
+def _may_be_broken(body: bytes, protocol: Protocol, wanted: Repair) -> bool:
     """Return whether a history may need a repair; other bodies need not be parsed.
 
     If the upstream knows the start of the history, only it can tell whether a result belongs to a call.
@@ -327,7 +328,7 @@ def _has_tools(body: bytes) -> bool:
     return b'"tool' in body or b'_call"' in body or b'_call_output"' in body
 
 
-def _fitted(call: Call, body: bytes, target: Target, repair: bool) -> tuple[bytes, list[Loss]]:
+def _fitted(call: Call, body: bytes, target: Target, repair: Repair) -> tuple[bytes, list[Loss]]:
     """Return the body as the model accepts it, with its history repaired; the same bytes if nothing has to change."""
     ledger = Ledger()
     wire = parse_request(body)

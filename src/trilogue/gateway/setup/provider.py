@@ -153,7 +153,9 @@ class UpstreamProvider:
         self.stream_timeouts = UpstreamTimeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=None)
         """for streams, whose events have their own time limits"""
         self.is_demo = config.is_demo
-        self.summarizes = config.compaction == "model"
+        self.compacts_itself = config.compaction == "upstream"
+        """whether an upstream that compacts does so even if another one may have to go on"""
+        self.summarizes = config.compaction != "none"
         """whether its models may write the summary when a client asks for a compaction"""
         self.profile: Callable[[str, Protocol], Profile] = lru_cache(KNOWN_MODELS)(config.profile_for)
         """what one of its models accepts in a protocol"""

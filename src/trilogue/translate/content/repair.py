@@ -7,7 +7,7 @@ call is dropped; both are declared.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,6 +15,11 @@ from trilogue.errors import BadRequest
 from trilogue.model import Ledger, Request, Role, Text, ToolCall, ToolResult, Turn
 
 UNAVAILABLE = "[Tool result unavailable - conversation history was truncated]"
+
+
+Repair = bool | Literal["auto"]
+"""Whether to repair. `auto` drops no result that the model has not responded to yet: it is what the client has to say
+now, and a response without it would be worse than none."""
 
 
 class BrokenHistory(BadRequest):
@@ -29,7 +34,7 @@ class CheckedHistory(NamedTuple):
     shared: bool
 
 
-def checked_history(request: Request, ledger: Ledger, *, repair: bool) -> CheckedHistory:
+def checked_history(request: Request, ledger: Ledger, *, repair: Repair) -> CheckedHistory:
     """Return a request with a whole history. Raises `BrokenHistory` if it is broken and not to be repaired.
 
     Sound histories, which almost all are, cost no more than the check.
@@ -39,7 +44,7 @@ def checked_history(request: Request, ledger: Ledger, *, repair: bool) -> Checke
     except BrokenHistory:
         if not repair:
             raise
-    request = repair_history(request, ledger)
+    request = repair_history(request, ledger, repair)
     return CheckedHistory(request, *refuse_broken_history(request))
 
 
@@ -73,13 +78,16 @@ def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
     return frozenset(calls), shared
 
 
-def repair_history(request: Request, ledger: Ledger) -> Request:
+def repair_history(request: Request, ledger: Ledger, repair: Repair) -> Request:
     """Return the request with a result for every tool call and without results that have no call."""
     called = {block.id for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)}
     completed = {block.call_id for turn in request.turns for block in turn.blocks if isinstance(block, ToolResult)}
+    now = len(request.turns)
+    if repair == "auto":
+        now = max((place for place, turn in enumerate(request.turns) if turn.role is Role.ASSISTANT), default=-1)
     turns: list[Turn] = []
-    for turn in request.turns:
-        remaining = _without_orphans(turn, called, ledger)
+    for place, turn in enumerate(request.turns):
+        remaining = _without_orphans(turn, called, ledger) if place < now else turn
         if remaining is not None:
             turns.append(remaining)
         missing = [block for block in turn.blocks if isinstance(block, ToolCall) and block.id not in completed]
