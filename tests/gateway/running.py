@@ -78,7 +78,8 @@ class Gateway:
         """The access log's line on a request. It is written just after the answer, so it may take a moment."""
 
         def line() -> str:
-            lines = self.log_file.read_text().splitlines()
+            # The last line may be half written.
+            lines = self.log_file.read_text().rpartition("\n")[0].splitlines()
             return next((line for line in lines if request_id in line and '"event":"request"' in line), "")
 
         return dict(json.loads(eventually(line)))

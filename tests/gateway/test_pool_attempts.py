@@ -114,13 +114,13 @@ def test_reasoning_is_refused_by_every_upstream(pool: Pooled) -> None:
 
 
 def test_what_was_refused_is_not_sent_again(pool: Pooled) -> None:
-    """The next request goes without it at once, and keeps the reasoning that the account made itself."""
+    """The next request goes without it at once, and keeps the reasoning that the account has made since."""
     pool.renew()
     own = {"type": "thinking", "thinking": "Mine.", "signature": sign("Mine.")}
     history = _thought(Protocol.MESSAGES, "once")["messages"]
-    history += [{"role": "assistant", "content": [own, {"type": "text", "text": "So."}]}, history[0]]
-    for asked in (["a", "a"], ["a", "a", "a"]):
-        answer = pool.ask(Protocol.MESSAGES, "messages/text", messages=history)
+    since = [{"role": "assistant", "content": [own, {"type": "text", "text": "So."}]}, history[0]]
+    for turns, asked in ((history, ["a", "a"]), (history + since, ["a", "a", "a"])):
+        answer = pool.ask(Protocol.MESSAGES, "messages/text", messages=turns)
         assert outcome(answer, Protocol.MESSAGES).how == "complete"
         assert codes(answer.headers) == ["reasoning.foreign_dropped"]
         assert pool.asked() == asked
