@@ -43,9 +43,14 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_leak_of_fixtures() -> Iterator[None]:
-    """Collect what the fixtures of a module left in cycles: what they did not close is blamed on this module."""
+    """Collect what the fixtures of a module left in cycles: what they did not close is blamed on this module.
+
+    What is left then stays for long, such as modules and caches. Looking at it again and again would take a seventh of
+    the time of all tests.
+    """
     yield
     gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")
