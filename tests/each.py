@@ -41,6 +41,15 @@ class CasesFailedError(AssertionError):
         self.failures = failures
 
 
+def sampled(values: Iterable[Any], one_in: int, first: int = 0) -> list[Any]:
+    """Return cases for `pytest.mark.parametrize` of a slow test, of which `make test` runs one in so many."""
+    cases = []
+    for number, value in enumerate(values):
+        marks = [pytest.mark.smoke] if number % one_in == first else []
+        cases.append(pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=marks))
+    return cases
+
+
 def each(names: str | tuple[str, ...], values: Iterable[Any], ids: Any = None) -> Decorator:
     """Run all cases in one test and then report all failures. Otherwise like `pytest.mark.parametrize`.
 

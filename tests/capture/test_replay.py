@@ -13,6 +13,7 @@ import trilogue
 from tests.capture.making import Traffic, in_pieces
 from tests.capture.samples import BODY, REQUEST, STREAM, TARGET, plain, streamed
 from tests.corpus import load
+from tests.each import sampled
 from trilogue import Protocol, Target
 from trilogue.capture import Capture, CaptureError, Change, PolicyLine, read_capture, replay
 from trilogue.compare import Difference
@@ -219,7 +220,8 @@ def test_a_response_that_policies_have_changed_is_not_compared() -> None:
 RECORDED = [one.id for one in load.everything() if one.request is not None and (one.stream or one.body)]
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sampled(RECORDED, 3))
 def test_recorded_traffic_replays_without_differences(name: str) -> None:
     """Every recording, for clients of all three protocols."""
     recording = load.load(name)

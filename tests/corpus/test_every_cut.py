@@ -16,6 +16,7 @@ import pytest
 from tests.corpus.faults import has_all, may_succeed, said_until
 from tests.corpus.load import Recording, load, streams
 from tests.corpus.twin import twin
+from tests.each import sampled
 from tests.judges import sse
 from trilogue import Protocol, StreamTranslator
 
@@ -96,11 +97,8 @@ class Judge:
         return "a complete answer became an error" if at >= self._must_from and self._must(at) else None
 
 
-NAMES = [pytest.param(name, marks=[pytest.mark.smoke] * (not number % SAMPLE)) for number, name in enumerate(streams())]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(streams(), SAMPLE))
 def test_complete_or_a_native_error(name: str) -> None:
     """Whatever part of the stream arrives."""
     recording = load(name)

@@ -4,15 +4,10 @@ import pytest
 
 from tests.corpus import load
 from tests.corpus.faults import cuts, judge_cut, judge_error, numbers, pieces, same_output
-from tests.each import each
+from tests.each import each, sampled
 from trilogue import Protocol
 
 TARGETS = [pytest.param(protocol, id=protocol.short) for protocol in Protocol]
-SAMPLE = 4
-"""of so many streams `make test` cuts one; `test_every_cut` cuts others at every place"""
-CUT = [
-    pytest.param(name, marks=[pytest.mark.smoke] * (number % SAMPLE == 1)) for number, name in enumerate(load.streams())
-]
 READS = [recording.id for recording in load.everything() if recording.reads and recording.stream]
 
 
@@ -24,7 +19,7 @@ def test_recorded_error(name: str, target: Protocol) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CUT)
+@pytest.mark.parametrize("name", sampled(load.streams(), 4, first=1))
 def test_cut_stream(name: str) -> None:
     """A stream that ends early is the complete answer or an error, never a quiet success."""
     recording = load.load(name)

@@ -4,14 +4,15 @@ import pytest
 
 from tests.corpus import load
 from tests.corpus.cases import judge_body, judge_stream
-from tests.each import each
+from tests.each import each, sampled
 from trilogue import Protocol
 
 TARGETS = [pytest.param(protocol, id=protocol.short) for protocol in Protocol]
 
 
+@pytest.mark.slow
 @each("target", TARGETS)
-@pytest.mark.parametrize("name", load.streams())
+@pytest.mark.parametrize("name", sampled(load.streams(), 2))
 def test_recorded_stream(name: str, target: Protocol) -> None:
     """Legal, readable by the official SDK, and nothing lost that was not declared."""
     assert judge_stream(load.load(name), target).problems == []

@@ -8,18 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.each import sampled
 from tests.vendors.client_draw import Protocol
 from tests.vendors.client_requests import PROTOCOLS, client_requests, single_settings
 from tests.vendors.everyday import EVERYDAY
 from tests.vendors.judge import COMBINATIONS, refusals
 from trilogue import ClientError, Target, translate_request
 from trilogue.protocols.messages.encode_request import extra_headers
-
-SAMPLE = 3
-"""of so many models `make test` asks one"""
-MODELS = [
-    pytest.param(*one, marks=[pytest.mark.smoke] * (not number % SAMPLE)) for number, one in enumerate(COMBINATIONS)
-]
 
 GENERATED = 60
 """requests with several settings, per client protocol and model; single settings are tried on every model"""
@@ -53,7 +48,7 @@ def judged(vendor: str, target: Target, client: str, name: str, body: dict[str, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("vendor", "protocol", "model"), MODELS)
+@pytest.mark.parametrize(("vendor", "protocol", "model"), sampled(COMBINATIONS, 3))
 def test_no_setting_of_a_client_is_sent_and_refused(vendor: str, protocol: str, model: str) -> None:
     """Every setting of the two other protocols, alone and with others, is accepted or refused with a reason."""
     target = Target.of(protocol, model, vendor=vendor)
