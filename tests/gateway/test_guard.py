@@ -15,6 +15,7 @@ from tests.gateway.process import started, until
 from trilogue.config import load
 from trilogue.embedded.gateway import EmbeddedGateway
 from trilogue.gateway.log.guard import Guard, close_all
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside, in_thread
 
 CONFIG = 'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'
 BROKEN = """
@@ -33,6 +34,21 @@ Descriptors.look = ManagedKeys.look = LazyTable.reclaim = LazyTable.close = fail
 @pytest.fixture(autouse=True)
 def _log() -> None:
     structlog.reset_defaults()
+
+
+@pytest.mark.parametrize("size", [10, LARGE_BYTES + 1], ids=["at once", "in the thread"])
+def test_work_beside_a_request_ends_no_request(size: int) -> None:
+    """What it raises is logged, wherever it runs."""
+
+    def fails() -> None:
+        raise RecursionError("deep")
+
+    with capture_logs() as lines:
+        beside(f"notes of {size}", fails, size)
+        asyncio.run(in_thread(int))  # the thread has done what came before
+    assert [(line["event"], line["part"], line["error"]) for line in lines] == [
+        ("bug", f"notes of {size}", "RecursionError")
+    ]
 
 
 def test_a_part_that_fails_is_logged_once_until_it_works_again() -> None:

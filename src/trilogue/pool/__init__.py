@@ -40,7 +40,7 @@ How a gateway uses it, for every protocol, streamed or not:
 
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.pool.choice.account import Account, AccountRequest, Lease
-from trilogue.pool.choice.conversation import SESSION_HEADERS, cache_session, response_key, session_key, sticky_key
+from trilogue.pool.choice.conversation import cache_session, named_session, response_key, session_key, sticky_key
 from trilogue.pool.choice.ready import Skipped
 from trilogue.pool.decision import Attempt, Considered, Decision
 from trilogue.pool.health.classify import ROWS, Action, Scope, Verdict, classify
@@ -61,7 +61,6 @@ from trilogue.pool.settings import (
 
 __all__ = [
     "ROWS",
-    "SESSION_HEADERS",
     "Account",
     "AccountLimits",
     "AccountRequest",
@@ -96,6 +95,7 @@ __all__ = [
     "classify",
     "growing_delay",
     "named_delay",
+    "named_session",
     "response_key",
     "session_key",
     "sticky_key",

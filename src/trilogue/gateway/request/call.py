@@ -72,11 +72,11 @@ class Call(Struct, kw_only=True, gc=False):
     request_id: str = ""
     key_name: str = ""
     losses: tuple[Loss, ...] = ()
+    """losses from before the request was routed"""
     long_context: bool = False
     """whether the upstream gets the beta for its longest context window"""
     own_limits: bool = False
     """whether the response tells the client its limits here, instead of the upstream's"""
-    """losses from before the request was routed"""
     path: str = ""
     """where an upstream of the client's protocol gets it; empty: where the protocol's requests go"""
     turn: StoredTurn | None = None

@@ -14,14 +14,16 @@ from contextlib import suppress
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from trilogue.gateway.log.guard import Guard
 from trilogue.jsontext.text import LARGE_BYTES
 
-__all__ = ["LARGE_BYTES", "in_thread", "later"]
+__all__ = ["LARGE_BYTES", "beside", "in_thread"]
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 _threads = ThreadPoolExecutor(1, thread_name_prefix="large")
+_guard = Guard()
 
 
 async def in_thread(work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -41,9 +43,12 @@ async def in_thread(work: Callable[Given, Result], *args: Given.args, **kwargs: 
         del job, waiter
 
 
-def later(work: Callable[[], None]) -> None:
-    """Do work that nobody waits for."""
-    _threads.submit(work)
+def beside(part: str, work: Callable[[], None], size: int) -> None:
+    """Do work that nobody waits for, in the thread if the body is large. What it raises is logged as a bug."""
+    if size > LARGE_BYTES:
+        _threads.submit(_guard.run, part, work)
+    else:
+        _guard.run(part, work)
 
 
 def _done(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[Result], job: Future[Result]) -> None:

@@ -300,7 +300,8 @@ def _with_long_context(headers: HeaderPairs, protocol: Protocol, model: str) -> 
 
 def _without_foreign(call: Call, body: bytes, profile: Profile) -> tuple[bytes, list[Loss]]:
     """Return the body without what only the vendor of the client's protocol understands, and the losses."""
-    codec, losses = CODECS[call.client], list[Loss]()
+    codec = CODECS[call.client]
+    losses: list[Loss] = []
     if codec.billing_block and not profile.billing_block and has_billing(body):
         body, losses = unbilled_body(body, call.strict)
     if codec.strip_agents is not None and not profile.agents:

@@ -15,7 +15,7 @@ from trilogue.errors import UpstreamError
 from trilogue.gateway.observe.sessions import LEAST_BYTES
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread, later
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside, in_thread
 from trilogue.gateway.request.learning import read_lesson, remember
 from trilogue.gateway.request.outbound import Place
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt, prepare
@@ -215,10 +215,8 @@ def _note_cache_use(attempts: RequestAttempts, sticky: str) -> None:
     body, record = attempt.outbound.request.body, attempts.context.record
     response_id = client.stamp().response_id or record.response_id
     noted = partial(note_cache_use, history.sessions, client.call, record, body, sticky, response_id)
-    if len(body) > LARGE_BYTES:
-        later(noted)
-    else:
-        noted()
+    # The client has its response: nothing that goes wrong here may end its request with an error.
+    beside("cache use", noted, len(body))
 
 
 def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:

@@ -7,10 +7,8 @@ import time
 from trilogue.gateway.observe.record import CacheUse, RequestRecord
 from trilogue.gateway.observe.sessions import Sent, Sessions, session_name, why_missed
 from trilogue.gateway.request.call import Call
-from trilogue.pool import SESSION_HEADERS, sticky_key
+from trilogue.pool import named_session, sticky_key
 
-_AGENT_HEADER = "x-claude-code-agent-id"
-"""Agents of one session have prompts of their own."""
 _TURNS = (b'"tools"', b'"assistant"', b'"function_call"')
 """what a request has that is one of several; one without, whose response cannot be continued, is a single shot"""
 
@@ -48,10 +46,10 @@ def note_cache_use(
 
 def _known_name(sessions: Sessions, call: Call, sticky: str) -> str:
     """Return the name of a request's session if that is known without a look at its body; else ""."""
-    headers = call.headers
-    session = next((headers[name] for name in SESSION_HEADERS if headers.get(name)), "")
+    session = named_session(call.headers)
     if session:
-        return session_name(call.key_name, session, headers.get(_AGENT_HEADER, ""))
+        # Agents of one session have prompts of their own.
+        return session_name(call.key_name, session)
     previous = call.turn.fields.previous_response_id if call.turn is not None else None
     known = sessions.of_response(previous) if previous else ""
     return known or (session_name(call.key_name, sticky) if sticky else "")

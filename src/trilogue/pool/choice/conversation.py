@@ -91,16 +91,16 @@ def cache_session(body: bytes, headers: Mapping[str, str]) -> str:
 
     Unlike a sticky key, it is the same for all requests of a chain of stored responses. `headers`: names in lower case.
     """
-    session = _session(headers)
-    if session and body.find(_OWN_KEY) < 0:
-        return _of_agent(session, headers)
+    named = named_session(headers)
+    if named and body.find(_OWN_KEY) < 0:
+        return named
     try:
         fields = _decode_body(body)
         if _text(fields.prompt_cache_key):
             return ""
         claude = _CLAUDE_SESSION.search(_member(fields.metadata, "user_id"))
-        session = session or (claude[1] if claude else "") or _member(fields.client_metadata, "session_id")
-        return _of_agent(session, headers) if session else _prefix(fields)
+        session = (claude[1] if claude else "") or _member(fields.client_metadata, "session_id")
+        return named or (_of_agent(session, headers) if session else _prefix(fields))
     except DECODE_ERRORS:
         return ""
 
@@ -111,6 +111,12 @@ def session_key(body: bytes, protocol: Protocol, headers: Mapping[str, str]) -> 
         return _named(_decode_body(body), protocol, headers, continued=False)
     except DECODE_ERRORS:
         return ""
+
+
+def named_session(headers: Mapping[str, str]) -> str:
+    """Return the session and agent that the headers of a request name; empty if they name none."""
+    session = _session(headers)
+    return _of_agent(session, headers) if session else ""
 
 
 def _session(headers: Mapping[str, str]) -> str:
