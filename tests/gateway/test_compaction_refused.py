@@ -10,6 +10,8 @@ import openai
 import pytest
 
 from tests.gateway.running import Gateway, running
+from tests.gateway.test_compaction import LOOP, SAID, TOOLS, TRIGGER
+from tests.gateway.test_prompt_caching import unmarked
 from tests.scripted.http import json_answer
 from tests.scripted.server import ScriptedUpstream
 from trilogue.gateway.stored.compaction import PROMPT
@@ -28,14 +30,6 @@ CONFIG = "\n".join(
         "aliases: {gpt-5.4: unknown/text}",
     ]
 )
-TRIGGER: Any = {"type": "compaction_trigger"}
-SAID: Any = {"role": "user", "content": "My name is Ada."}
-TOOLS: Any = [{"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}}]
-LOOP: Any = [
-    SAID,
-    {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"},
-    {"type": "function_call_output", "call_id": "call_1", "output": "a secret garden"},
-]
 NO_PATH = {"detail": "Not Found"}
 
 
@@ -143,7 +137,7 @@ def test_the_prompt_of_the_summary_begins_like_the_turn_before(
     served.openai.responses.create(input=LOOP, text={"verbosity": "low"}, **shared)
     served.openai.responses.create(input=[*LOOP, TRIGGER], text={"verbosity": "low"}, **shared)
     # Cache marks move with the end of the conversation.
-    before, after = [without_marks(json.loads(request.body)) for request in up.requests]
+    before, after = [unmarked(json.loads(request.body)) for request in up.requests]
     turns = "input" if model.startswith("unknown") else "messages"
     earlier, later = before.pop(turns), after.pop(turns)
     if model.startswith("messages"):
@@ -154,15 +148,6 @@ def test_the_prompt_of_the_summary_begins_like_the_turn_before(
     assert PROMPT in json.dumps(later[len(earlier) :])
     after.pop("store", None), before.pop("store", None)
     assert after == before
-
-
-def without_marks(body: Any) -> Any:
-    """A body without its cache marks."""
-    if isinstance(body, list):
-        return [without_marks(one) for one in body]
-    if isinstance(body, dict):
-        return {name: without_marks(one) for name, one in body.items() if name != "cache_control"}
-    return body
 
 
 @pytest.mark.parametrize("model", ["chat", "messages", "unknown"])
