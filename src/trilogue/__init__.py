@@ -1,4 +1,4 @@
-"""Trilogue connects clients of one LLM protocol to upstreams of another.
+"""The library: connects clients of one LLM protocol to upstreams of another.
 
     import trilogue
     from trilogue import Protocol

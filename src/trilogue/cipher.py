@@ -1,4 +1,6 @@
-"""Authenticated encryption with keys of 32 bytes: without the key, data can be neither read nor changed.
+"""Authenticated encryption, for sealed values and stored keys: without the key, data can be neither read nor changed.
+
+Keys have 32 bytes.
 
 In: a key, data, and data that is bound to it. Out: ciphertext, or the data again. `Cipher` is AES-GCM and needs a fresh
 nonce each time. `RepeatableCipher` is AES-GCM-SIV (RFC 8452), which encrypts the same data to the same ciphertext. The

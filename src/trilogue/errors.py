@@ -1,4 +1,4 @@
-"""Everything Trilogue raises, split by whose fault it is.
+"""Every exception that Trilogue raises, split by whose fault it is.
 
     TrilogueError
     ├── ClientError              the caller must change something; nothing was sent upstream

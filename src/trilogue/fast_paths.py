@@ -1,4 +1,4 @@
-"""The switch for all fast paths.
+"""The switch for all fast paths, so that a test can compare the output without them.
 
 A fast path handles the most frequent form of something, and gives the same result as the plain code next to it. The
 plain code asks it first and does the work itself if the fast path declines. Each module below says in its docstring

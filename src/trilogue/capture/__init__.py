@@ -1,4 +1,4 @@
-"""Captures: everything that happened to one request, in one file, and its replay without the gateway.
+"""Captures: everything that happened to one request, in a file, its replay, and policies tried on it.
 
 `CaptureWriter` makes the bytes of a file, `CaptureFolder` keeps files, `read_capture` reads one, and `replay` runs the
 translation again and compares. docs/capture.md describes the format.

@@ -2,6 +2,9 @@
 
 `Policy` is the interface, `PolicyRun` applies policies to one request and its response. Nothing here does I/O: a run
 says what it waits for, and the caller (the gateway, or a program that uses the library) gets the answer.
+
+`pipeline` and `order` have the order of blocks, `folding` texts as a reader sees them, `patterns` searches in linear
+time, `everything` all strings of a request, and `shipped` the policies that come with Trilogue.
 """
 
 from trilogue.policies.calls import Call, call_of

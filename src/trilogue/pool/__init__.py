@@ -1,4 +1,4 @@
-"""The account pool: pure decisions, with the clock and randomness injected. No I/O, no async.
+"""The accounts: which one is next, and what a failure does to it. No I/O, no async; clock and randomness are injected.
 
 `choice` finds the next account, `health` applies failures, `plan` makes the attempts of one request, `pool` and `pools`
 hold the accounts. What happens is reported as `changes`, which `trilogue.state` stores.

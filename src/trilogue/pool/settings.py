@@ -1,4 +1,7 @@
-"""The settings of a configuration that concern accounts. `config` uses these types, their docs and limits unchanged."""
+"""The settings of a configuration that concern accounts.
+
+`config` uses these types, their docs and limits unchanged.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Prices of models, dated and with sources, and the cost of a response: `cost` returns None for an unknown price.
+"""Prices of models, dated and with sources, and the cost of a response.
 
-A `PriceBook` has the prices of one provider of a configuration, which may state its own.
+`cost` returns None for an unknown price. A `PriceBook` has the prices of one provider of a configuration, which may
+state its own.
 """
 
 from trilogue.prices.book import PriceBook

@@ -1,1 +1,4 @@
-"""The three wire protocols, one package each, all of the same shape. `protocols.registry` finds them by name."""
+"""The wire protocols: one package each with its codec, all of the same shape, and what codecs share.
+
+`protocols.registry` finds them by name.
+"""

@@ -1,4 +1,4 @@
-"""The interface that all protocol packages implement, and the structs that its functions take and return.
+"""What a protocol package offers: the `Codec`, and the structs that its functions take and return.
 
 A `Codec` is one protocol in both directions. `Target` is where a request goes, `EncodingContext` what the steps of
 encoding a request share, `ErrorReply` and `ResponseSummary` what codecs return. Nothing here knows any one protocol.

@@ -1,4 +1,4 @@
-"""The codec of each protocol.
+"""The codec of each protocol; the only module that lists them.
 
 To add a protocol to this package, import it and add its codec to the list. Other packages call `register`.
 """

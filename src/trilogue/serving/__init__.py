@@ -1,6 +1,6 @@
-"""The HTTP/1.1 server: requests of clients in, responses out.
+"""The HTTP/1.1 server: requests of clients in, responses out. It knows no protocol, model or account.
 
-It knows nothing about protocols, models and accounts. `Listener` accepts connections, `HttpRequest` is what a client
+`Listener` accepts connections, `HttpRequest` is what a client
 sent, and `Responder` writes the response. `WebSocket` is a connection that a request has upgraded.
 """
 

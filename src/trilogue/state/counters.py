@@ -1,4 +1,6 @@
-"""What all processes have counted together. Each writes its own sums, so that nothing is counted twice or lost.
+"""What all processes have counted together.
+
+Each writes its own sums, so that nothing is counted twice or lost.
 
 When a process has ended, its counts are added to those of `BASE` and its own become 0. The counts of another machine
 are those of a worker whose name begins with `REMOTE`: they stay as that machine says, and are never added to `BASE`.

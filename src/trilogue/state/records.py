@@ -1,4 +1,7 @@
-"""Changes of the pool as records of a store, and back. The kinds, keys and JSON are those of earlier versions."""
+"""Changes of the pool as records of a store, and back.
+
+The kinds, keys and JSON are those of earlier versions.
+"""
 
 from __future__ import annotations
 

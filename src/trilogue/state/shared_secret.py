@@ -1,6 +1,7 @@
-"""A secret that all gateways with one database share, made by the first of them. It is in the database as it is.
+"""A secret that all gateways with one database share, made by the first of them.
 
-Whoever can read the table can read what the secret encrypts. Gateways that are given a secret do not use this.
+It is in the database as it is. Whoever can read the table can read what the secret encrypts. Gateways that are given a
+secret do not use this.
 """
 
 from __future__ import annotations

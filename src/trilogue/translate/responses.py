@@ -1,4 +1,7 @@
-"""Translation of complete responses from any protocol to any other. Streams go through the same `Pipeline`."""
+"""Translation of complete responses from any protocol to any other.
+
+Streams go through the same `Pipeline`.
+"""
 
 from __future__ import annotations
 

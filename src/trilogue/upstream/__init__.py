@@ -1,7 +1,8 @@
-"""All outbound I/O: the interface `Transport`, and `HttpTransport`, which sends requests over real networks.
+"""All outbound I/O: connections to upstreams, TLS and proxies.
 
-`transport` keeps the connections, `dial` and `tunnel` open them, `connection` and `exchange` read the responses.
-Nothing here knows protocols, accounts or retries.
+`Transport` is the interface, and `HttpTransport` sends requests over real networks. `transport` keeps the connections,
+`dial` and `tunnel` open them, `connection` and `exchange` read the responses. Nothing here knows protocols, accounts or
+retries.
 """
 
 from trilogue.upstream.interface import (

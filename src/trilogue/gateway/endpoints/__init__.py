@@ -1,4 +1,4 @@
-"""The endpoints: generation, token counts, model lists, the admin interface, and the dispatch to them.
+"""The application and its endpoints: generation, token counts, lists of models, stored objects, WebSockets, others.
 
 Sockets and processes are in `serving` and `gateway.process`.
 """

@@ -1,4 +1,4 @@
-"""Observers of requests: what they get and when, and the record of a request.
+"""Observers of requests: what they get and when, the record of a request, the access log, and recent requests.
 
-The access log, metrics, usage and capture subscribe here. Nothing here changes a request or a response.
+Metrics, usage and capture subscribe here. Nothing here changes a request or a response.
 """

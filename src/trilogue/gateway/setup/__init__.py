@@ -1,4 +1,4 @@
-"""A configuration in use: client keys, providers with their transports, pools, and what outlives a reload.
+"""A configuration in use: client keys, providers, pools, limits and budgets, and what outlives a reload.
 
-Made at start and on every reload; nothing here handles a request.
+`before` knows what was used before it was counted. Made at start and on every reload; nothing here handles a request.
 """

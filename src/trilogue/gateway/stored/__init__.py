@@ -1,5 +1,5 @@
-"""What the gateway remembers for clients of protocols that can continue a response: what a request refers to, what is
-kept of its response, and the objects of the API that shows it.
+"""What a request refers to, and what is kept of its response: turns, background jobs, reasoning, compaction.
 
-How it is stored is in `state.responses`. Endpoints are in `gateway.endpoints`.
+Only clients of protocols that can continue a response have that. How it is stored is in `state.responses`. Endpoints
+are in `gateway.endpoints`.
 """

@@ -1,1 +1,1 @@
-"""What all requests to webhooks of the configuration have in common."""
+"""The signatures of requests to webhooks of the configuration."""

@@ -1,4 +1,4 @@
-"""What clients of the Responses API count on: stored responses, conversations, background jobs and kept reasoning.
+"""Stored responses, conversations, background jobs, kept reasoning, and the owners of objects at vendors.
 
 `ResponseStore` has the operations, on SQLite, PostgreSQL or memory; `StoreService` is how an event loop uses it.
 
