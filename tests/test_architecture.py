@@ -1,43 +1,33 @@
-"""docs/architecture.md, checked: its diagrams against the imports, its lists of calls against four real requests."""
+"""docs/architecture.md, checked: its generated parts against the code, its lists of calls against real requests."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-import socket
-import sys
-from collections.abc import Callable, Iterable
-from functools import cache
 from importlib import import_module
-from pathlib import Path
-from types import FrameType
-from typing import NamedTuple
 
 import pytest
 
-from tests.gateway.running import CLIENT_KEY
-from tests.gateway.wire import exchange, outcome, request
-from tests.scripted.server import ScriptedUpstream
-from tests.test_layers import LAYERS, MODULES, ROOMS, ROOT_PACKAGE, SRC, component, internal_imports, layer, names, room
-from tests.timing import eventually_async
-from trilogue import Protocol, Sealer
-from trilogue.config import load
-from trilogue.gateway.endpoints.app import Gateway, not_http
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.setup.worker_state import WorkerState
-from trilogue.serving import Listener
-from trilogue.upstream import HttpTransport
+from tests.architecture import walks
+from tests.architecture.calls import PACKAGE, Call, Place, Return, not_in_order, returns
+from tests.architecture.graphs import modules, packages, without_shortcuts
+from tests.architecture.page import COMMAND, PAGE, described, from_imports, part, summary, with_parts
+from tests.architecture.requests import CASES, WALKS, Case
+from tests.test_layers import ROOMS, ROOT_PACKAGE
 
-PAGE = (SRC.parent / "docs" / "architecture.md").read_text("utf-8")
-PACKAGE = SRC / ROOT_PACKAGE
-
-Arrow = tuple[str, str]
-Graph = dict[str, set[str]]
-Place = tuple[str, str]
-"""a file below the package, and a function or class in it"""
+TEXT = PAGE.read_text("utf-8")
+LIMITS = {
+    "A translated request": (26, 2),
+    "A translated stream": (27, 2),
+    "A pass-through": (28, 2),
+    "A 429, then the next account": (29, 3),
+    "A whole pass-through": (26, 2),
+    "A translated stream with a policy and a limited key": (37, 5),
+    "A stored response, continued over a WebSocket": (38, 7),
+}
+"""the files of the gateway that a request enters, and the ways back to files that it has left: they may only go down"""
 
 
-def section(title: str, text: str = PAGE) -> str:
+def section(title: str, text: str = TEXT) -> str:
     """Return the text below a heading, up to the next heading of the same level or a higher one."""
     level = len(title) - len(title.lstrip("#"))
     found = re.search(rf"^{re.escape(title)}\n(.*?)(?=^#{{1,{level}}} |\Z)", text, re.MULTILINE | re.DOTALL)
@@ -45,116 +35,24 @@ def section(title: str, text: str = PAGE) -> str:
     return found[1]
 
 
-def diagram(text: str) -> list[str]:
-    """Return the lines of the first diagram."""
-    return [line.strip() for line in text.partition("```mermaid\nflowchart TD\n")[2].partition("```")[0].splitlines()]
+@pytest.mark.parametrize("name", ["layers", "rooms"])
+def test_diagrams_and_tables_are_those_of_the_code(name: str) -> None:
+    """They are what the command writes: the imports, and the first lines of docstrings."""
+    assert part(TEXT, name) == from_imports()[name], f"run {COMMAND}"
 
 
-def arrows(lines: Iterable[str]) -> list[Arrow]:
-    return [(left, right) for line in lines if " --> " in line for left, right in [line.split(" --> ")]]
-
-
-def nodes(lines: Iterable[str]) -> set[str]:
-    """Return the nodes of a diagram, in arrows or alone."""
-    pairs = (line.split(" --> ") for line in lines if not line.startswith("subgraph ") and line != "end")
-    return {node for pair in pairs for node in pair}
-
-
-def first_column(text: str) -> list[str]:
-    """Return the names in the first column of a table."""
-    return re.findall(r"^\| `([\w.]+)` \| \S", text, re.MULTILINE)
-
-
-def in_layers(lines: list[str]) -> list[tuple[str, set[str]]]:
-    """Return the subgraphs of a diagram with their nodes, in order."""
-    found: list[tuple[str, set[str]]] = []
-    inside = False
-    for line in lines:
-        if line.startswith("subgraph "):
-            inside = True
-            found.append((line.partition("[")[2].rstrip("]"), set()))
-        elif line == "end":
-            inside = False
-        elif inside:
-            found[-1][1].add(line)
-    return found
-
-
-@cache
-def packages() -> Graph:
-    """Return which packages import which. The library itself is called as the root package."""
-    known = names(MODULES)
-    graph: Graph = {module.component or ROOT_PACKAGE: set() for module in MODULES}
-    for module in MODULES:
-        targets = {component(target) or ROOT_PACKAGE for target in internal_imports(module, known)}
-        graph[module.component or ROOT_PACKAGE] |= targets - {module.component or ROOT_PACKAGE}
-    return graph
-
-
-def rooms(package: str) -> Graph:
-    """Return which rooms of a package import which."""
-    known = names(MODULES)
-    inside = [module for module in MODULES if module.component == package and room(module.name)]
-    graph: Graph = {room(module.name): set() for module in inside}
-    for module in inside:
-        targets = {room(target) for target in internal_imports(module, known) if component(target) == package}
-        graph[room(module.name)] |= targets - {room(module.name), ""}
-    return graph
-
-
-def without_shortcuts(graph: Graph) -> set[Arrow]:
-    """Return the arrows of a graph that do not follow from others."""
-
-    def reached(start: Iterable[str]) -> set[str]:
-        found, todo = set(start), list(start)
-        while todo:
-            new = graph[todo.pop()] - found
-            found |= new
-            todo += new
-        return found
-
-    return {
-        (left, right) for left, rights in graph.items() for right in rights if right not in reached(rights - {right})
-    }
-
-
-def test_layers_are_those_of_the_code() -> None:
-    """Every package is in the diagram, in its layer, and the layers are in order."""
-    existing = packages()
-    levels = sorted({layer("" if name == ROOT_PACKAGE else name) for name in existing}, reverse=True)
-    expected = [
-        (f"layer {level:g}", {name for name in existing if layer("" if name == ROOT_PACKAGE else name) == level})
-        for level in levels
-    ]
-    assert in_layers(diagram(section("## Layers"))) == expected
-
-
-def test_arrows_between_packages_are_the_imports() -> None:
-    found = arrows(diagram(section("## Layers")))
-    assert len(found) == len(set(found))
-    assert set(found) == without_shortcuts(packages())
-
-
-def test_every_package_has_a_line() -> None:
-    listed = first_column(section("## Layers"))
-    order = [name for name in LAYERS if name in packages()]
-    assert [name for name in listed if name != ROOT_PACKAGE] == order
-    assert listed.count(ROOT_PACKAGE) == 1
-
-
-@pytest.mark.parametrize("package", ROOMS)
-def test_rooms_are_those_of_the_code(package: str) -> None:
-    """The diagram has the real imports, and the table has all rooms in the order that the layer test demands."""
-    text, graph = section(f"### {package}"), rooms(package)
-    lines = diagram(text)
-    assert set(arrows(lines)) == without_shortcuts(graph)
-    assert len(arrows(lines)) == len(set(arrows(lines)))
-    assert nodes(lines) == set(graph)
-    assert first_column(text) == " ".join(ROOMS[package]).split()
-
-
-def test_every_package_with_rooms_is_shown() -> None:
-    assert set(re.findall(r"^### (\w+)$", section("## Rooms"), re.MULTILINE)) == set(ROOMS)
+def test_every_package_and_room_is_shown() -> None:
+    """The generated text has all of them: a row each, and a node each."""
+    layers, rooms = part(TEXT, "layers"), part(TEXT, "rooms")
+    for name in packages():
+        assert f"| `{name}` |" in layers
+        assert f"\n        {name}\n" in layers
+    assert re.findall(r"^### (\w+)$", rooms, re.MULTILINE) == list(ROOMS)
+    for package, levels in ROOMS.items():
+        below = section(f"### {package}", rooms)
+        for name in " ".join(levels).split():
+            assert f"| `{name}` |" in below
+            assert re.search(rf"^    (\w+ --> )?{name}( --> \w+)?$", below, re.MULTILINE)
 
 
 def places(text: str) -> list[Place]:
@@ -165,16 +63,18 @@ def places(text: str) -> list[Place]:
 def exists(place: Place) -> bool:
     """Return whether a file has this function or class."""
     file, name = place
+    if not (PACKAGE / file).is_file():
+        return False
     found: object = import_module(f"{ROOT_PACKAGE}.{file.removesuffix('.py').replace('/', '.')}")
-    for part in name.split("."):
-        found = getattr(found, part, None)
+    for name_part in name.split("."):
+        found = getattr(found, name_part, None)
     return found is not None
 
 
 def test_every_place_exists() -> None:
-    found = places(PAGE)
+    found = places(TEXT)
     assert len(found) > 80
-    assert [place for place in found if not (PACKAGE / place[0]).exists() or not exists(place)] == []
+    assert [place for place in found if not exists(place)] == []
 
 
 def test_where_state_is_kept_has_a_place_per_row() -> None:
@@ -183,103 +83,40 @@ def test_where_state_is_kept_has_a_place_per_row() -> None:
     assert [row for row in rows if not places(row) or row.count("|") != 7] == []
 
 
-class Case(NamedTuple):
-    """One of the four requests, and the statuses with which the upstream responds."""
-
-    title: str
-    client: Protocol
-    stream: bool
-    scenarios: dict[str, str]
-
-
-KEYS = ("key-of-first", "key-of-second")
-CONFIG = f"""\
-keys: [{CLIENT_KEY}]
-pool: {{persist: false}}
-providers:
-  chat:
-    protocol: openai_chat_completions
-    base_url: UPSTREAM/v1
-    accounts: [{{name: first, key: {KEYS[0]}, priority: 1}}, {{name: second, key: {KEYS[1]}, priority: 2}}]
-"""
-CASES = [
-    Case("A translated request", Protocol.MESSAGES, False, {}),
-    Case("A translated stream", Protocol.MESSAGES, True, {}),
-    Case("A pass-through", Protocol.CHAT, True, {}),
-    Case("A 429, then the next account", Protocol.CHAT, False, {KEYS[0]: "error-429"}),
-]
-
-
-async def calls_of(case: Case, folder: Path) -> list[Place]:
-    """Return all calls inside the package while a gateway in this process responds to a request."""
-    async with ScriptedUpstream(keys=KEYS) as up:
-        up.by_key = case.scenarios
-        file = folder / "trilogue.yaml"
-        file.write_text(CONFIG.replace("UPSTREAM", up.url))
-        state = WorkerState(folder / "pool.db")
-        services = Services(load(file, {}), lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state)
-        gateway = Gateway(services)
-        listener = Listener(gateway, not_http)
-        with socket.create_server(("127.0.0.1", 0)) as sock:
-            await listener.open(sock)
-            url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-            calls, profile = recorder()
-            sys.setprofile(profile)
-            try:
-                response = await exchange(url, request(case.client, "chat/text", stream=case.stream))
-                await eventually_async(lambda: not gateway.running.requests)
-            finally:
-                sys.setprofile(None)
-                await listener.drain(0)
-                await services.aclose()
-                state.close()
-        assert outcome(response, case.client).how == "complete"
-        assert len(up.requests) == 1 + len(case.scenarios)
-    return calls
-
-
-def recorder() -> tuple[list[Place], Callable[[FrameType, str, object], None]]:
-    """Return a list of calls, and a profile function that fills it."""
-    calls: list[Place] = []
-    frames: dict[int, FrameType] = {}
-    prefix = f"{PACKAGE}/"
-
-    def profile(frame: FrameType, event: str, _: object) -> None:
-        file = frame.f_code.co_filename
-        # A coroutine that goes on after a wait is reported as a call, too.
-        if event == "call" and file.startswith(prefix) and id(frame) not in frames:
-            frames[id(frame)] = frame
-            calls.append((file.removeprefix(prefix), frame.f_code.co_qualname))
-
-    return calls, profile
-
-
-def not_in_order(listed: list[Place], calls: list[Place]) -> list[Place]:
-    """Return what is listed and was not called after what is listed before it."""
-    at, missing = 0, []
-    for place in listed:
-        try:
-            at = calls.index(place, at) + 1
-        except ValueError:
-            missing.append(place)
-    return missing
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
-def test_requests_go_the_way_that_the_page_says(case: Case, tmp_path: Path) -> None:
+def test_requests_go_the_way_that_the_page_says(case: Case) -> None:
     """Every function in the list is called, in this order, and none is called before what is listed above it."""
     text = section(f"### {case.title}")
     listed = places(text)
     assert len(listed) > 10
-    assert len(listed) == text.count("\n- ") + text.startswith("- ")
-    calls = asyncio.run(calls_of(case, tmp_path))
-    assert not_in_order(listed, calls) == []
-    first = [calls.index(place) for place in dict.fromkeys(listed)]
-    assert first == sorted(first)
+    assert len(listed) == text.count("\n- ") + text.startswith("- "), "an entry of the list names no place"
+    calls = [call.place for call in walks.walked(case.title)]
+    assert [place for place in listed if place not in calls] == [], "listed, but not called"
+    assert not_in_order(listed, calls) == [], "called, but not after what is listed above"
+    by_first_call = sorted(dict.fromkeys(listed), key=calls.index)
+    assert list(dict.fromkeys(listed)) == by_first_call, "called before what is listed above"
 
 
 def test_all_requests_of_the_page_are_made() -> None:
     assert re.findall(r"^### (.+)$", section("## Four requests"), re.MULTILINE) == [case.title for case in CASES]
+
+
+@pytest.mark.parametrize("case", WALKS, ids=lambda case: case.title)
+def test_no_request_goes_through_more_files(case: Case) -> None:
+    """A request enters no more files of the gateway than before, and goes back to no more that it has left."""
+    assert list(walks.problems(LIMITS, {case.title: walks.counts(case)})) == []
+    lines = part(TEXT, "walks")
+    assert f"{walks.row(case)}\n" in lines, f"run {COMMAND}"
+    assert f"{walks.listed(case)}\n" in lines, f"run {COMMAND}"
+
+
+def test_all_walks_are_on_the_page() -> None:
+    """There is a row and a list for each, and no other."""
+    lines = part(TEXT, "walks").splitlines()
+    titles = [case.title for case in WALKS]
+    assert [line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("| ")][1:] == titles
+    assert [line[4:].partition("**")[0] for line in lines if line.startswith("- ")] == titles
+    assert list(LIMITS) == titles
 
 
 # Each check must be able to fail.
@@ -300,3 +137,44 @@ def test_a_wrong_order_is_found() -> None:
 def test_a_place_that_does_not_exist_is_found() -> None:
     assert exists(("errors.py", "TrilogueError"))
     assert not exists(("errors.py", "TrilogueError.no_such_method"))
+    assert not exists(("no_such_file.py", "TrilogueError"))
+
+
+def test_a_part_is_replaced_between_its_comments() -> None:
+    page = "a\n<!-- b -->\nold \\1\n<!-- /b -->\nc\n"
+    assert part(page, "b") == "old \\1\n"
+    assert with_parts(page, {"b": "new \\2\n"}) == page.replace("old \\1", "new \\2")
+    with pytest.raises(LookupError):
+        with_parts(page, {"missing": ""})
+
+
+def test_a_description_is_a_sentence_on_a_line_of_its_own() -> None:
+    assert summary("Do this.") == summary("Do this.\n\nAnd that.") == "Do this."
+    assert summary(None) == summary("This goes on\nhere.") == summary("Do this.\nAnd that.") == ""
+    assert described("errors")
+    assert len(modules()) > 100
+
+
+def test_a_way_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A callback into a file that was left is one; a call of a helper, or of what was not entered yet, is none."""
+    above, below, helper = (f"gateway/{name}.py" for name in ("above", "below", "helper"))
+    graph = {"above": {"below", "helper"}, "below": {"helper"}, "helper": set[str]()}
+    named = {f"trilogue.gateway.{name}": {f"trilogue.gateway.{one}" for one in seen} for name, seen in graph.items()}
+    monkeypatch.setattr("tests.architecture.calls.modules", lambda: named)
+    went = [
+        Call((above, "start"), "serving/connection.py"),
+        Call((helper, "count"), above),
+        Call((below, "loop"), above),
+        Call((helper, "count"), below),
+    ]
+    assert returns(went) == []
+    callback = Call((above, "Attempt.make"), below)
+    assert returns([*went, callback, callback]) == [Return(below, (above, "Attempt.make"))]
+    assert returns([*went, Call((above, "take"), "upstream/exchange.py"), Call((above, "end"), "")]) == []
+
+
+def test_numbers_that_are_not_the_limits_are_found() -> None:
+    limits = {"one": (3, 1)}
+    assert list(walks.problems(limits, {"one": (3, 1)})) == []
+    for now in ((4, 0), (2, 2), (3, 0)):
+        assert len(list(walks.problems(limits, {"one": now}))) == 1
