@@ -124,4 +124,5 @@ def test_a_gateway_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
                 process.stdout.close()
     assert reply.status_code == 200
     assert reply.json()["choices"][0]["finish_reason"] == "stop"
-    assert page.text == (SRC / "trilogue" / "console" / "static" / "index.html").read_text("utf-8")
+    (index,) = SRC.rglob("index.html")
+    assert page.text == index.read_text("utf-8")
