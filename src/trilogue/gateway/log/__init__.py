@@ -1,4 +1,4 @@
-"""The log: where lines go, how they look, and what must not appear in it, and the boundary for work beside requests.
+"""The log: where lines go, how they look, what must not appear in it, and the boundary for work beside requests.
 
 `guard` is that boundary. The log knows nothing about HTTP or protocols and never makes a request wait.
 """
