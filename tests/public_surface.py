@@ -75,7 +75,7 @@ def described(name: str, value: object) -> Iterator[str]:
     if isinstance(value, type) and issubclass(value, Enum):
         yield from (f"value {name}.{member.name} = {member.value!r}" for member in value)
     elif is_typeddict(value):
-        yield from (f"parameter {name}({key}=)" for key in vars(value)["__annotations__"])
+        yield from (f"parameter {name}({key}=)" for key in sorted(keys_of(value)))
     elif isinstance(value, type):
         yield from of_class(name, value)
     elif isinstance(value, FunctionType):
@@ -84,11 +84,18 @@ def described(name: str, value: object) -> Iterator[str]:
         yield f"value {name} = {value!r}"
 
 
+def keys_of(options: Any) -> frozenset[str]:
+    """Return the keys of a TypedDict."""
+    keys: frozenset[str] = options.__required_keys__ | options.__optional_keys__
+    return keys
+
+
 def of_class(name: str, kind: type) -> Iterator[str]:
     """Yield the parameters, attributes and methods of a class of ours, and what its exceptions are."""
     if issubclass(kind, BaseException):
         yield from (f"is {name} {base.__name__}" for base in kind.__mro__[1:] if base not in (BaseException, object))
-    if "__init__" in vars(kind) or issubclass(kind, Struct):
+    is_interface = getattr(kind, "_is_protocol", False)
+    if issubclass(kind, Struct) or ("__init__" in vars(kind) and not is_interface):
         yield from parameters(name, kind)
     for owner in kind.__mro__:
         if owner.__module__.partition(".")[0] == ROOT_PACKAGE:
