@@ -18,7 +18,7 @@ NEEDS := 'import sys; sys.version_info >= (3, 11) or sys.exit("Trilogue needs Py
 COMMAND := 'import os, sys, sysconfig; from pathlib import Path; \
 	Path(sysconfig.get_path("purelib"), "trilogue-source.pth").write_text(os.path.abspath("src") + "\n"); \
 	command = Path(sys.executable).with_name("trilogue"); \
-	command.write_text("\#!/bin/sh\n\"exec\" \"" + sys.executable + "\" \"$$0\" \"$$@\"\nfrom trilogue.cli import main\nmain()\n"); \
+	command.write_text("\#!/bin/sh\n\"exec\" \"" + sys.executable + "\" \"$$0\" \"$$@\"\nfrom trilogue.__main__ import main\nmain()\n"); \
 	command.chmod(0o755)'
 # What failed, in one line: pip prints a page.
 define NOT_INSTALLED

@@ -49,7 +49,7 @@ CHAT = (
     b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_CHAT), _CHAT)
 )
 
-ENTRY = "from trilogue.cli import main; main()"
+ENTRY = "from trilogue.__main__ import main; main()"
 """the code of the installed command `trilogue`"""
 
 IMPORTS = {

@@ -48,7 +48,7 @@ def python(bare: Path, code: str, stdin: str = "") -> subprocess.CompletedProces
 
 
 def cli(*arguments: str) -> str:
-    return f"sys.argv = ['trilogue', *{arguments!r}]\nfrom trilogue.cli import main\nmain()"
+    return f"sys.argv = ['trilogue', *{arguments!r}]\nfrom trilogue.__main__ import main\nmain()"
 
 
 def test_there_is_nothing_else(bare: Path) -> None:
@@ -101,7 +101,9 @@ def test_other_commands_say_what_is_missing(bare: Path, arguments: tuple[str, ..
 
 # The gateway without uvloop, as on platforms that have none.
 
-ASYNCIO = "import sys; sys.modules['uvloop'] = None; sys.argv[0] = 'trilogue'; from trilogue.cli import main; main()"
+ASYNCIO = (
+    "import sys; sys.modules['uvloop'] = None; sys.argv[0] = 'trilogue'; from trilogue.__main__ import main; main()"
+)
 
 
 @pytest.fixture(scope="module")

@@ -113,8 +113,9 @@ def test_using_the_library_loads_no_more_than_it_needs(code: str) -> None:
 
 
 def test_help_loads_no_translation() -> None:
-    modules = loaded_by("from trilogue.cli import main")
+    modules = loaded_by("from trilogue.__main__ import main")
     assert {module for module in modules if module.startswith(("trilogue.", "msgspec"))} == {
+        "trilogue.__main__",
         "trilogue.cli",
         "trilogue.cli.app",
         "trilogue.errors",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         BadRequest,
         CipherUnavailable,
         ClientError,
+        ConfigError,
         InternalError,
         SealError,
         StrictLoss,
@@ -62,6 +63,7 @@ __all__ = [
     "ClientError",
     "Codec",
     "Collector",
+    "ConfigError",
     "ErrorReply",
     "Exchange",
     "Failure",
@@ -106,8 +108,9 @@ __all__ = [
 
 _HOMES = {
     "trilogue.errors": (
-        "BadRequest CipherUnavailable ClientError InternalError SealError StrictLoss TrilogueError Unsupported "
-        "UpstreamConnect UpstreamError UpstreamFailure UpstreamProtocolError UpstreamTimeout UpstreamTruncated"
+        "BadRequest CipherUnavailable ClientError ConfigError InternalError SealError StrictLoss TrilogueError "
+        "Unsupported UpstreamConnect UpstreamError UpstreamFailure UpstreamProtocolError UpstreamTimeout "
+        "UpstreamTruncated"
     ),
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",

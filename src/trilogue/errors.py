@@ -12,6 +12,7 @@
     │   ├── UpstreamConnect          could not be reached, or the connection broke
     │   ├── UpstreamTimeout          no progress within one of our time limits
     │   └── UpstreamFailure          it responded with an error (carries a `Failure`)
+    ├── ConfigError              a configuration that cannot be used (lists its problems)
     ├── SealError                a sealed value that is not ours, was changed, or has an unknown key
     ├── CipherUnavailable        the installed `cryptography` cannot seal values
     └── InternalError            a bug in Trilogue
@@ -20,6 +21,9 @@
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
 
 
 class TrilogueError(Exception):
@@ -146,6 +150,17 @@ class UpstreamFailure(UpstreamError):
     def __init__(self, failure: object) -> None:
         super().__init__(str(failure))
         self.failure = failure
+
+
+class ConfigError(TrilogueError):
+    """A configuration that cannot be used. `problems` lists everything that is wrong with it."""
+
+    problems: tuple[Any, ...]
+    """each has a `path`, a `text` and a `line`: they are `config.Problem`, which this module cannot import"""
+
+    def __init__(self, problems: Iterable[object]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
 class SealError(TrilogueError):

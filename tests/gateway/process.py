@@ -118,7 +118,7 @@ def command(*options: str, patch: Patch = "") -> list[str]:
         return [sys.executable, "-m", "trilogue", "serve", *options]
     lines = ["import trilogue.serving.connection as guard, trilogue.serving.request as http, sys"]
     lines += [patch] if isinstance(patch, str) else [f"{name} = {value}" for name, value in patch.items()]
-    lines += [f"sys.argv = ['trilogue', 'serve', *{options!r}]", "from trilogue.cli import main", "main()"]
+    lines += [f"sys.argv = ['trilogue', 'serve', *{options!r}]", "from trilogue.__main__ import main", "main()"]
     return [sys.executable, "-c", "\n".join(lines)]
 
 

@@ -26,4 +26,4 @@ for owner, names in ((signal, ("SIGHUP", "pthread_sigmask")), (os, ("fork",)), (
 for name in ("start_unix_server", "open_unix_connection"):
     delattr(asyncio, name)
 asyncio.SelectorEventLoop.add_signal_handler = refuse  # type: ignore[assignment,method-assign]
-import_module("trilogue.cli").main()
+import_module("trilogue.__main__").main()

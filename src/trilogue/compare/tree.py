@@ -30,13 +30,13 @@ from trilogue.model import (
     Response,
     ResponseStart,
     Role,
-    Text,
     Tier,
     ToolCall,
     ToolResult,
     Turn,
     Usage,
 )
+from trilogue.model.names import name_of
 
 _FORM = frozenset({"path", "paths", "protocol", "plain", "leading", "created", "stream"})
 """fields about the form of a document"""
@@ -111,7 +111,7 @@ class Reading:
 
     def _fields(self, value: Struct, without: frozenset[str] = frozenset()) -> dict[str, Json]:
         """Return the fields of a struct that say something, under its kind."""
-        tree: dict[str, Json] = {"is": type(value).__name__}
+        tree: dict[str, Json] = {"is": name_of(value)}
         for field in fields(value):
             inner = getattr(value, field.name)
             if field.name in without or field.name in self._ignored or inner in _EMPTY:
@@ -206,7 +206,7 @@ def _unsealed(text: str) -> str:
 
 
 def _is_plain_text(block: Json) -> bool:
-    return isinstance(block, dict) and block.keys() == {"is", "text"} and block["is"] == Text.__name__
+    return isinstance(block, dict) and block.keys() == {"is", "text"} and block["is"] == "Text"
 
 
 _SPECIAL: dict[type, Callable[..., Json]] = {

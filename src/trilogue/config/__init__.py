@@ -11,7 +11,7 @@ from trilogue.config.dotenv import with_dotenv
 from trilogue.config.folders import state_directory, state_file
 from trilogue.config.load import environment_config, find, load, parse
 from trilogue.config.network import endpoint, exposure_problem, is_azure, is_loopback, reason_not_to_start
-from trilogue.config.problems import ConfigError, Problem
+from trilogue.config.problems import Problem
 from trilogue.config.providers import AccountSettings, ProviderSettings
 from trilogue.config.secret import Secret
 from trilogue.config.timeouts import ProviderTimeouts
@@ -25,6 +25,7 @@ from trilogue.config.types import (
 )
 from trilogue.config.validate import warnings
 from trilogue.config.vault import Vault, VaultError
+from trilogue.errors import ConfigError
 
 __all__ = [
     "AccountSettings",

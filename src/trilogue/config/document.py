@@ -12,7 +12,8 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from trilogue.config.problems import ConfigError, Problem, join, quote_key
+from trilogue.config.problems import Problem, join, quote_key
+from trilogue.errors import ConfigError
 
 MAX_BYTES = 1024 * 1024
 MAX_NODES = 50_000

@@ -25,12 +25,13 @@ from trilogue.config.network import is_azure, url_fault, with_environment_proxie
 from trilogue.config.policies import lists_policies, read_policies
 from trilogue.config.presets import complete_provider, preset_hint
 from trilogue.config.price_file import with_price_file
-from trilogue.config.problems import ConfigError, Problem, join
+from trilogue.config.problems import Problem, join
 from trilogue.config.providers import DEMO_URL, AccountSettings, ProviderSettings, VendorName
 from trilogue.config.reader import REQUIRED, Reader
 from trilogue.config.secret import CLIENT
 from trilogue.config.types import Config
 from trilogue.config.validate import check
+from trilogue.errors import ConfigError
 from trilogue.model import Protocol
 from trilogue.presets import PRESETS
 from trilogue.profiles import vendor_named

@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from difflib import get_close_matches
 
 from msgspec import Struct
-
-from trilogue.errors import TrilogueError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NAME_RULE = "must consist of at most 64 letters, digits, dots, dashes and underscores"
@@ -35,14 +33,6 @@ class Problem(Struct, frozen=True):
     def __str__(self) -> str:
         where = f"{_one_line(self.path)}: " if self.path else ""
         return f"{where}{_one_line(self.text)}" + (f" (line {self.line})" if self.line else "")
-
-
-class ConfigError(TrilogueError):
-    """A configuration that cannot be used. `problems` lists everything that is wrong with it."""
-
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
 def _one_line(text: str) -> str:

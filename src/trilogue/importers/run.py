@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from trilogue.config.document import YamlDocument, read_document
 from trilogue.config.foreign import LABELS, Foreign, foreign_format
-from trilogue.config.problems import ConfigError, Problem
+from trilogue.config.problems import Problem
+from trilogue.errors import ConfigError
 from trilogue.importers import bifrost, claude_code_router, litellm
 from trilogue.importers.draft import Draft
 from trilogue.importers.source import Section

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.model import Audio, Block, Ledger, Native, Opaque, Reasoning, Refusal, Request, Text, Usage
+from trilogue.model.names import name_of
 from trilogue.policies.calls import is_client_call, may_be_call, strings_in
 from trilogue.policies.checks import Trouble, check, guarded
 from trilogue.policies.flow import PolicyScan, ScanChain, close_coroutine
@@ -165,7 +166,7 @@ class Hooks:
         if interest == "flow":
             return self._scanned(policy, block, number)
         call = partial(policy.on_block, block, self.context)
-        verdict = yield from self._verdict(policy, Site("block", number, type(block).__name__), call, block)
+        verdict = yield from self._verdict(policy, Site("block", number, name_of(block)), call, block)
         return self._applied(verdict, block)
 
     def _spoken(self, policy: Policy, block: Audio, transcript: str, number: int) -> Steps[Judged]:
@@ -254,7 +255,7 @@ class Hooks:
     def scans(self, block: Block, number: int, policies: Sequence[Policy]) -> list[PolicyScan]:
         """Return the scans of these policies over a block. A policy whose `scan` fails ends as `on_error` says."""
         scans = []
-        site = Site("flow", number, type(block).__name__)
+        site = Site("flow", number, name_of(block))
         for policy in policies:
             started = self.records.clock()
             scan = guarded(partial(policy.scan, block, self.context))
@@ -269,7 +270,7 @@ class Hooks:
     def _scanned(self, policy: Policy, block: Block, number: int) -> Judged:
         """Return a complete block that another policy made, as one that works on flowing text changes it."""
         chain = ScanChain()
-        chain.begin(self.scans(block, number, [policy]), Site("flow", number, type(block).__name__))
+        chain.begin(self.scans(block, number, [policy]), Site("flow", number, name_of(block)))
         changed = chain.whole(block)
         chain.end()
         return Judged((), chain.stopped) if chain.stopped else Judged((self.settled(block, changed),))

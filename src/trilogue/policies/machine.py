@@ -36,6 +36,7 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
+from trilogue.model.names import name_of
 from trilogue.policies.calls import is_client_call, named_calls_in, strings_in
 from trilogue.policies.filtering import Channel, Filtering
 from trilogue.policies.held import HeldBlock, Piece
@@ -175,7 +176,7 @@ class Machine:
         channel = self._channels.get(self.hooks.channel(block))
         if channel is not None and (interests or channel.chain.active):
             scans = self.hooks.scans(block, event.index, list(interests)) if interests else []
-            channel.begin(scans, Site("flow", event.index, type(block).__name__))
+            channel.begin(scans, Site("flow", event.index, name_of(block)))
             if channel.chain.active:
                 self.phase = RunPhase.FILTERING
                 self._filtering = Filtering(event, channel, self.outlet, self._order, self.hooks)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from trilogue.model import Block, Refusal, Text
+from trilogue.model.names import name_of
 from trilogue.policies.flow import ScanChain, texts_of
 from trilogue.policies.folding import BORDER
 from trilogue.policies.held import HeldBlock
@@ -124,7 +125,7 @@ class Pipeline:
         """Have one policy look for its patterns in a block, after those before it."""
         policy = self._hooks.policies[number]
         stage = self._stages.setdefault((policy, self._hooks.channel(block)), _Stage())
-        site = Site("flow", parcel.held.number, type(block).__name__)
+        site = Site("flow", parcel.held.number, name_of(block))
         complete = stage.route(stage.chain.begin(self._hooks.scans(block, parcel.held.number, [policy]), site))
         stage.waiting.append(_Waiting(parcel, key, block))
         complete += stage.route(stage.chain.feed("".join([text + BORDER for text in texts_of(block)])))

@@ -67,6 +67,8 @@ class Policy:
     Settings: ClassVar[type[PolicySettings]] = PolicySettings
     secrets: ClassVar[tuple[str, ...]] = ()
     """settings that may be written as `env:NAME` or `file:path` in a configuration"""
+    _default_name: ClassVar[str] = ""
+    """the name in records if the settings have none; by default, and in subclasses, that of the class"""
     internal: ClassVar[bool] = False
     """whether it also applies to requests that policies make themselves"""
 
@@ -84,7 +86,7 @@ class Policy:
 
     def __init__(self, settings: PolicySettings | None = None) -> None:
         settings = settings or self.Settings()
-        self.name = settings.name or type(self).__name__
+        self.name = settings.name or vars(type(self)).get("_default_name") or type(self).__name__
         self.on_error = settings.on_error
         self.timeout = settings.timeout
 

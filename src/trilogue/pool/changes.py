@@ -1,17 +1,19 @@
 """What happens to accounts, as data: the pool reports it, a store keeps it and passes it to other processes.
 
-Every change is absolute, so that it can be applied twice, late, or over a newer copy of itself without harm. Class and
-field names are part of what is stored: a renamed one keeps its stored name.
+Every change is absolute, so that it can be applied twice, late, or over a newer copy of itself without harm. Tags and
+field names are stored, the tags twice (`KINDS`): a class or field that gets another name keeps its stored one.
 """
 
 from __future__ import annotations
+
+from typing import get_args
 
 from msgspec import Struct, field
 
 from trilogue.translate.learning.remedies import Remedy
 
 
-class Cooled(Struct, frozen=True, tag=True):
+class Cooled(Struct, frozen=True, tag="Cooled"):
     """A cooldown until a time, or its end (0). `account` empty: of the provider. `model` empty: for all models.
 
     `failing`: it is only used last. `failures`: how many in a row.
@@ -26,7 +28,7 @@ class Cooled(Struct, frozen=True, tag=True):
     failures: int
 
 
-class Switched(Struct, frozen=True, tag=True):
+class Switched(Struct, frozen=True, tag="Switched"):
     """An account that was disabled (`by` is "upstream" or "hand") or enabled (`by` is empty)."""
 
     provider: str
@@ -39,7 +41,7 @@ class Switched(Struct, frozen=True, tag=True):
     """which key an upstream refused: that says nothing about another key"""
 
 
-class Erred(Struct, frozen=True, tag=True):
+class Erred(Struct, frozen=True, tag="Erred"):
     """The last failure of an account. `why`: one of our own names."""
 
     provider: str
@@ -52,7 +54,7 @@ class Erred(Struct, frozen=True, tag=True):
     without secrets, if they are about the account"""
 
 
-class Adjusted(Struct, frozen=True, tag=True):
+class Adjusted(Struct, frozen=True, tag="Adjusted"):
     """A balance that was set by hand. `adjust`: what is added to the configured balance less usage."""
 
     provider: str
@@ -60,7 +62,7 @@ class Adjusted(Struct, frozen=True, tag=True):
     adjust: float
 
 
-class Bound(Struct, frozen=True, tag=True):
+class Bound(Struct, frozen=True, tag="Bound"):
     """A conversation that belongs to an account."""
 
     provider: str
@@ -69,7 +71,7 @@ class Bound(Struct, frozen=True, tag=True):
     at: float
 
 
-class Learned(Struct, frozen=True, tag=True):
+class Learned(Struct, frozen=True, tag="Learned"):
     """Everything that a model of a provider has refused so far, and what is sent instead."""
 
     provider: str
@@ -77,7 +79,7 @@ class Learned(Struct, frozen=True, tag=True):
     remedies: tuple[Remedy, ...]
 
 
-class Tally(Struct, frozen=True, tag=True):
+class Tally(Struct, frozen=True, tag="Tally"):
     """What one process has counted for an account since it started, and its requests in flight."""
 
     provider: str
@@ -89,3 +91,5 @@ class Tally(Struct, frozen=True, tag=True):
 
 
 Change = Cooled | Switched | Erred | Adjusted | Bound | Learned | Tally
+KINDS: dict[type[Change], str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Change)}
+"""the tag of each change, which is also the kind of its records"""

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from trilogue.pool import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
+from trilogue.pool.changes import KINDS
 from trilogue.state.store import Retention, StoreDamaged, StoredRecord
 
 DAY = 86_400.0
@@ -77,7 +78,7 @@ def tally_key(provider: str, account: str, worker: str) -> str:
 
 
 def _kind(change: Change) -> str:
-    return MODEL_COOLDOWN if isinstance(change, Cooled) and change.model else type(change).__name__
+    return MODEL_COOLDOWN if isinstance(change, Cooled) and change.model else KINDS[type(change)]
 
 
 def _key(change: Change, worker: str) -> str:

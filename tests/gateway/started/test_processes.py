@@ -149,7 +149,7 @@ def _start(directory: Path, up: ScriptedUpstream) -> str:
     file = directory / "trilogue.yaml"
     file.write_text(f"providers: {{chat: {{protocol: openai_chat_completions, base_url: '{up.url}'}}}}\n")
     arguments = ["trilogue", "serve", "--config", str(file), "--port", "0"]
-    return f"import sys; sys.argv = {arguments!r}; from trilogue.cli import main; main()"
+    return f"import sys; sys.argv = {arguments!r}; from trilogue.__main__ import main; main()"
 
 
 def _cpu(pid: int) -> float:

@@ -46,6 +46,7 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
+from trilogue.model.names import name_of
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.responses import collect_response
 
@@ -198,7 +199,7 @@ def _media(modality: str, source: Source) -> Part:
 
 def _other(block: Block) -> Part:
     """Return the kind of a block that only its own protocol has."""
-    return {"type": getattr(block, "type", None) or type(block).__name__.lower()}
+    return {"type": getattr(block, "type", None) or name_of(block).lower()}
 
 
 PARTS: Mapping[type[Block], Callable[[Any], Part]] = {

@@ -81,6 +81,7 @@ class Approve(Policy):
     """Asks before some tools are called."""
 
     Settings = ApproveSettings
+    _default_name = "Approve"
     secrets: ClassVar[tuple[str, ...]] = ("webhook", "webhook_secret")
     calls = True
 

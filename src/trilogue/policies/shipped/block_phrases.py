@@ -32,6 +32,7 @@ class BlockPhrases(Policy):
     """Looks for phrases and acts on the first one."""
 
     Settings = BlockPhrasesSettings
+    _default_name = "BlockPhrases"
 
     def __init__(self, settings: PolicySettings) -> None:
         if not isinstance(settings, BlockPhrasesSettings):

@@ -24,6 +24,7 @@ class ForceModel(Policy):
     """Changes the model of a request."""
 
     Settings = ForceModelSettings
+    _default_name = "ForceModel"
 
     def __init__(self, settings: PolicySettings) -> None:
         super().__init__(settings)

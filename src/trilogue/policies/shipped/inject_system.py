@@ -23,6 +23,7 @@ class InjectSystem(Policy):
     """A policy that adds a system turn with a given text to each request."""
 
     Settings = InjectSystemSettings
+    _default_name = "InjectSystem"
 
     def __init__(self, settings: PolicySettings) -> None:
         if not isinstance(settings, InjectSystemSettings) or not settings.text.strip():

@@ -66,6 +66,7 @@ class Judge(Policy):
     """Has every block of some kinds rated by another model."""
 
     Settings = JudgeSettings
+    _default_name = "Judge"
 
     def __init__(self, settings: PolicySettings) -> None:
         if not isinstance(settings, JudgeSettings) or not settings.model:

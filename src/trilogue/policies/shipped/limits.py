@@ -38,6 +38,7 @@ class Limits(Policy):
     """Keeps calls and tokens within limits."""
 
     Settings = LimitsSettings
+    _default_name = "Limits"
     calls = True
 
     def __init__(self, settings: PolicySettings | None = None) -> None:

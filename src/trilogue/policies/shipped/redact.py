@@ -90,6 +90,7 @@ class Redact(Policy):
     """Redacts values on the way out and restores them on the way back."""
 
     Settings = RedactSettings
+    _default_name = "Redact"
     # Otherwise another model would get to see what the first one must not.
     internal = True
     calls = True

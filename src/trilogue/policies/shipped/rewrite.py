@@ -42,6 +42,7 @@ class RewriteText(Policy):
     """Puts other text in place of what its rules find."""
 
     Settings = RewriteSettings
+    _default_name = "RewriteText"
 
     def __init__(self, settings: PolicySettings) -> None:
         if not isinstance(settings, RewriteSettings):

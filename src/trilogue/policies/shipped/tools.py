@@ -51,6 +51,7 @@ class Tools(Policy):
     """Allows and denies tool calls by name and by arguments."""
 
     Settings = ToolsSettings
+    _default_name = "Tools"
     calls = True
 
     def __init__(self, settings: PolicySettings | None = None) -> None:

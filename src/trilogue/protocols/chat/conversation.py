@@ -31,6 +31,7 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
+from trilogue.model.names import name_of
 from trilogue.protocols.chat.encode_content import encode_block, encode_content, mark_part
 from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, entries, signature_field
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
@@ -215,7 +216,7 @@ class ChatConversation:
             if _is_media(block):
                 moved += encode_block(block, self._out)
                 # Tool messages of Chat are text only, so the media follow in a user message.
-                parts.append({"type": "text", "text": f"[{type(block).__name__.lower()}: see the next user message]"})
+                parts.append({"type": "text", "text": f"[{name_of(block).lower()}: see the next user message]"})
                 self._out.ledger.add("tool_result.media_moved", block.path)
             else:
                 parts += encode_block(block, self._out)
@@ -340,7 +341,7 @@ def _by_kind(blocks: list[Block], out: EncodingContext) -> _AssistantParts:
                 out.ledger.add("order.flattened", block.path)
             parts.texts += texts
         else:
-            out.ledger.add("native.dropped", block.path, type(block).__name__)
+            out.ledger.add("native.dropped", block.path, name_of(block))
     return parts
 
 

@@ -24,6 +24,7 @@ from trilogue.model import (
     SourceKind,
     Text,
 )
+from trilogue.model.names import name_of
 from trilogue.protocols.chat.decode_content import PLAIN_TEXT
 from trilogue.protocols.chat.wire import REASONING_PART
 from trilogue.protocols.codec import EncodingContext
@@ -59,7 +60,7 @@ def encode_block(block: Block, out: EncodingContext) -> list[dict[str, Json]]:
     """Return the content parts of one block; none, and a declared loss, if it has no form here."""
     writer = _WRITERS.get(type(block))
     if writer is None:
-        out.ledger.add("native.dropped", block.path, type(block).__name__)
+        out.ledger.add("native.dropped", block.path, name_of(block))
         return []
     return writer(block, out)
 

@@ -24,6 +24,7 @@ from trilogue.model import (
     Tier,
     ToolCall,
 )
+from trilogue.model.names import name_of
 from trilogue.protocols.chat.audio import audio_of
 from trilogue.protocols.chat.calls import encode_call
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries
@@ -130,7 +131,7 @@ def declare_dropped(block: Block, reply: Reply) -> None:
     if isinstance(block, HostedCall | HostedResult):
         reply.ledger.add("hosted.result_dropped", block.path or block.tool.value, block.tool.value)
     else:
-        name = block.type if isinstance(block, Native) else type(block).__name__
+        name = block.type if isinstance(block, Native) else name_of(block)
         reply.ledger.add("native.dropped", block.path or name, name)
 
 

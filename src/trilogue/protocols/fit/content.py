@@ -26,6 +26,7 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
+from trilogue.model.names import name_of
 from trilogue.profiles import Profile
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import digest
@@ -180,7 +181,7 @@ def _with_note(block: Block, now: bool, out: EncodingContext) -> Block:
     if now:
         raise Unsupported(block.path, fault)
     out.ledger.add("media.dropped", block.path)
-    return Text(text=f"[{type(block).__name__.lower()} left out: {fault}]", path=block.path, cache=block.cache)
+    return Text(text=f"[{name_of(block).lower()} left out: {fault}]", path=block.path, cache=block.cache)
 
 
 def _fault(block: Block, profile: Profile) -> str | None:

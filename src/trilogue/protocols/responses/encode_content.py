@@ -30,6 +30,7 @@ from trilogue.model import (
     Text,
     ToolResult,
 )
+from trilogue.model.names import name_of
 from trilogue.protocols.content.parts import data_url, document_head, native_part, search_result_text
 from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 from trilogue.protocols.openai.cache import write_breakpoint
@@ -103,7 +104,7 @@ class PartWriter(Struct):
             return self._part(block)
         else:
             # An assistant message accepts only text and refusals.
-            self.ledger.add("native.dropped", block.path, type(block).__name__)
+            self.ledger.add("native.dropped", block.path, name_of(block))
             return []
         if block.cache is not None and not self.native:
             self.ledger.add("cache.mark", block.path)
@@ -112,7 +113,7 @@ class PartWriter(Struct):
     def _part(self, block: Block) -> list[Json]:
         write = _WRITERS.get(type(block))
         if write is None:
-            raise Unsupported(block.path, f"the Responses protocol has no input of the kind {type(block).__name__}")
+            raise Unsupported(block.path, f"the Responses protocol has no input of the kind {name_of(block)}")
         *before, last = write(self, block)
         return [*before, self._finish(last, block)]
 

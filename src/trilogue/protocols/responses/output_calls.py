@@ -20,6 +20,7 @@ from trilogue.model import (
     OpenBlock,
     ToolCall,
 )
+from trilogue.model.names import name_of
 from trilogue.protocols.responses.agents import PLAIN_CALL
 from trilogue.protocols.responses.hosted import ITEM_TYPES, declare_unwritten, encode_hosted
 from trilogue.protocols.responses.items import call_type, encode_call, of_kind
@@ -192,7 +193,7 @@ class DroppedItem(OutputItem):
     """A block that this protocol has no item for: it is declared as a loss, and its deltas are ignored."""
 
     def __init__(self, stream: ItemEvents, block: Block) -> None:
-        code, detail = "native.dropped", type(block).__name__
+        code, detail = "native.dropped", name_of(block)
         if isinstance(block, Audio):
             code, detail = "audio.dropped", ""
         elif isinstance(block, HostedResult):
