@@ -29,6 +29,7 @@ from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.translate.content.pauses import PauseStage
+from trilogue.translate.content.tool_search import Find, SearchStage
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.judging import ResponsePolicies, unsigned
@@ -49,6 +50,9 @@ class StreamTranslator:
 
     `policies`: what judges the response, usually a `policies.PolicyRun`. What it holds is not returned yet: call
     `release` with the events that it lets go on later.
+
+    `find`: searches the tools of a request whose translation was asked for `searches`. A response in which the model
+    has only searched is paused like one that `continues`; the next request is the client's with `so_far` at its end.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class StreamTranslator:
         stamp: Stamp | None = None,
         continues: bool = False,
         policies: ResponsePolicies | None = None,
+        find: Find | None = None,
     ) -> None:
         if type(source) is not Protocol or type(target) is not Protocol:
             source, target = protocol_of(source), protocol_of(target)
@@ -73,6 +78,13 @@ class StreamTranslator:
         self._encoder = CODECS[target].encoder(reply)
         self._pipeline = Pipeline(source, target, exchange, reply.ledger)
         self._pauses = PauseStage() if continues else None
+        self._search: SearchStage | None = None
+        form = CODECS[target].tool_search
+        if exchange is not None and exchange.search is not None and find is not None and form is not None:
+            self._search = SearchStage(exchange.search, form, exchange.names, find, reply.ledger)
+            self._pauses = self._search
+        self._exchange = exchange
+        self._target = target
         self._policies = policies
         if policies is not None:
             policies.attach(reply.ledger, unsigned(source, target, exchange), target)
@@ -111,7 +123,7 @@ class StreamTranslator:
     @property
     def paused(self) -> bool:
         """Whether the upstream has paused the response."""
-        return self._pauses is not None and self._pauses.paused is not None
+        return self._pauses is not None and self._pauses.paused is not None and not self.done
 
     def resume(self) -> None:
         """Expect the stream that continues a paused response."""
@@ -126,9 +138,19 @@ class StreamTranslator:
         paused = self._pauses.paused if self._pauses is not None else None
         if self._pauses is None or paused is None:
             return b""
-        self._ledger.add("stop.pause_turn", self._stop_path)
         self._pauses.paused = self.finish = None
+        if self._search is not None:
+            return self._relay([self._search.end(paused, CODECS[self._target].pauses is not None)])
+        self._ledger.add("stop.pause_turn", self._stop_path)
         return self._relay([replace(paused, stop=replace(paused.stop, reason=StopReason.LENGTH))])
+
+    def so_far(self) -> dict[str, Json]:
+        """Return the response of the client so far, in its own protocol, for the request that continues it."""
+        if self._search is None:
+            return {}
+        return CODECS[self._target].encode_response(
+            self._search.so_far(self._source), reply_of(self._source, self._exchange, Stamp())
+        )
 
     @property
     def snapshot(self) -> dict[str, Json]:
@@ -224,6 +246,8 @@ class StreamTranslator:
             return self._encoder.encode(events)
         try:
             events = pipeline(events)
+            if self._search is not None:
+                self._search.note(events)
             self._counter.note(events)
             if self._policies is not None:
                 return self.release(self._policies.feed(events))

@@ -26,6 +26,7 @@ from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.judged_relay import JudgedRelay
 from trilogue.gateway.response.streamed import StreamRelay
 from trilogue.gateway.response.timing import TimeLimits
+from trilogue.gateway.response.tool_search import SearchContinuation, relay_searching
 from trilogue.gateway.response.whole import relay_whole
 from trilogue.gateway.setup.refused_reasoning import TranslatedReasoning
 from trilogue.gateway.setup.services import Services
@@ -125,8 +126,13 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         """Relay the response of an attempt. Raises UpstreamError if it is none, or an error."""
         if attempt.response.status >= 300:
             await attempt.check()
-        services, pauses, continuation = self.services, attempt.outbound.pauses, None
-        if pauses is not None:
+        services, pauses, exchange = self.services, attempt.outbound.pauses, attempt.outbound.exchange
+        continuation: Continuation | SearchContinuation | None = None
+        if exchange is not None and exchange.search is not None:
+            continuation = self._searching(attempt)
+            if not self.client.call.stream:
+                return await relay_searching(self.client, attempt, services, continuation)
+        elif pauses is not None:
             most = services.config.server.max_continuations
             continuation = Continuation(attempt, pauses, self.limits, most, self.context.byte_observers)
         call = self.client.call
@@ -135,6 +141,11 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         if call.stream:
             return await StreamRelay(self.client, attempt, services, continuation).run()
         return await relay_whole(self.client, attempt, services, continuation)
+
+    def _searching(self, attempt: UpstreamAttempt) -> SearchContinuation:
+        """Return what continues a response in which the gateway searches for tools."""
+        again = partial(attempt.prepare_again, services=self.services)
+        return SearchContinuation(attempt, self.client.call, again, self.limits, self.context.byte_observers)
 
     def finish(self, planned: Attempt, result: RelayResult) -> None:
         """Report an attempt whose response the client has got. One that was cut off is still a failed attempt."""
