@@ -28,6 +28,9 @@ _NAME_WEIGHT = 3
 """how often a word of the name counts: a name says what a tool does in few words"""
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
+_OF_TEXT = "aLu"
+"""flags about the kind of text, which RE2 does not have"""
 _NEEDS_PACKAGE = "google-re2"
 
 
@@ -49,7 +52,7 @@ def find_tools(tools: tuple[DeferredTool, ...], query: str, is_pattern: bool, mo
 
 def by_pattern(tools: Sequence[DeferredTool], pattern: str) -> list[DeferredTool]:
     """Return the tools that match: first by name, then by description, then by arguments. Raises PatternProblem."""
-    compiled = LinearPattern(pattern)
+    compiled = _compiled(pattern)
     ranked: list[tuple[int, DeferredTool]] = []
     for tool in tools:
         places = ([_full_name(tool), tool.name], [tool.description], arguments_of(tool.parameters))
@@ -58,6 +61,15 @@ def by_pattern(tools: Sequence[DeferredTool], pattern: str) -> list[DeferredTool
         if rank is not None:
             ranked.append((rank, tool))
     return [tool for _, tool in sorted(ranked, key=lambda one: one[0])]
+
+
+def _compiled(pattern: str) -> LinearPattern:
+    flags = _FLAGS.match(pattern)
+    if flags is None:
+        return LinearPattern(pattern)
+    # Patterns of settings may stand anywhere in another one, so that flags need a group.
+    kept, rest = "".join([flag for flag in flags[1] if flag not in _OF_TEXT]), pattern[flags.end() :]
+    return LinearPattern(f"(?{kept}:{rest})" if kept else rest)
 
 
 def by_words(tools: Sequence[DeferredTool], query: str) -> list[DeferredTool]:

@@ -25,6 +25,7 @@ from trilogue.model import (
     OpenBlock,
     Protocol,
     Response,
+    ResponseStart,
     Stop,
     StopReason,
     ToolCall,
@@ -67,6 +68,8 @@ class SearchStage(PauseStage):
         self._own = 3_000_000
         """the last index given to a search or its result, above all indices of decoders and other stages"""
         self._count = search.earlier
+        self._id = ""
+        """the id of the first part"""
         self._searches = False
         self._calls = False
         """whether the part has calls that the client must answer"""
@@ -77,6 +80,8 @@ class SearchStage(PauseStage):
     def __call__(self, events: list[Event]) -> list[Event]:
         out: list[Event] = []
         for event in events:
+            if type(event) is ResponseStart and not self._id:
+                self._id = event.id
             if type(event) is BlockStart and type(event.block) is ToolCall:
                 self._started(event, event.block, out)
             elif self._open and getattr(event, "index", None) in self._open:
@@ -156,7 +161,7 @@ class SearchStage(PauseStage):
             message = found.error
         answered = AnsweredSearch(
             # Some servers count their calls from the start in every response.
-            id=digest(f"{call.id}/{self._count}"),
+            id=digest(f"{self._id}/{call.id}/{self._count}"),
             name=function.name,
             arguments=given or {},
             tools=tuple([self._search.definition(tool) for tool in found.tools]),
