@@ -135,15 +135,15 @@ class Client:
         asked: Any = {"model": self.model, "max_tokens": 500, "messages": self.history, "tools": self.tools}
         client = self.gateway.anthropic.with_options(api_key=self.key)
         if not self.stream:
-            return client.messages.create(**asked).model_dump(mode="json", exclude_none=True)
+            return dict(client.messages.create(**asked).model_dump(mode="json", exclude_none=True))
         with client.messages.stream(**asked) as stream:
-            return stream.get_final_message().model_dump(mode="json", exclude_none=True)
+            return dict(stream.get_final_message().model_dump(mode="json", exclude_none=True))
 
     def _responses(self) -> Json:
         asked: Any = {"model": self.model, "input": self.history, "tools": self.tools, "store": False}
         client = self.gateway.openai.with_options(api_key=self.key)
         if not self.stream:
-            return client.responses.create(**asked).model_dump(mode="json")
+            return dict(client.responses.create(**asked).model_dump(mode="json"))
         events = list(client.responses.create(**asked, stream=True))
         return dict(events[-1].model_dump(mode="json")["response"])
 

@@ -147,6 +147,7 @@ def _sent(request: UpstreamRequest, outbound: Outbound, place: Place, call: Call
         changed=call.asked is not None,
         judged=call.policies is not None,
         summary=call.summary,
+        searches=exchange is not None and exchange.search is not None,
     )
 
 

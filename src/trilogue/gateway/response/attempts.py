@@ -127,12 +127,10 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         if attempt.response.status >= 300:
             await attempt.check()
         services, pauses, exchange = self.services, attempt.outbound.pauses, attempt.outbound.exchange
-        continuation: Continuation | SearchContinuation | None = None
+        continuation: Continuation | None = None
         if exchange is not None and exchange.search is not None:
-            continuation = self._searching(attempt)
-            if not self.client.call.stream:
-                return await relay_searching(self.client, attempt, services, continuation)
-        elif pauses is not None:
+            return await self._relay_searching(attempt)
+        if pauses is not None:
             most = services.config.server.max_continuations
             continuation = Continuation(attempt, pauses, self.limits, most, self.context.byte_observers)
         call = self.client.call
@@ -142,10 +140,16 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
             return await StreamRelay(self.client, attempt, services, continuation).run()
         return await relay_whole(self.client, attempt, services, continuation)
 
-    def _searching(self, attempt: UpstreamAttempt) -> SearchContinuation:
-        """Return what continues a response in which the gateway searches for tools."""
-        again = partial(attempt.prepare_again, services=self.services)
-        return SearchContinuation(attempt, self.client.call, again, self.limits, self.context.byte_observers)
+    async def _relay_searching(self, attempt: UpstreamAttempt) -> RelayResult:
+        """Do the same for a response in which the gateway may search for tools."""
+        services, call = self.services, self.client.call
+        again = partial(attempt.prepare_again, services=services)
+        continuation = SearchContinuation(attempt, call, again, self.limits, self.context.byte_observers)
+        if not call.stream:
+            return await relay_searching(self.client, attempt, services, continuation)
+        if call.policies is not None and call.policies.sees_responses:
+            return await JudgedRelay(self.client, attempt, services, call.policies, continuation).run()
+        return await StreamRelay(self.client, attempt, services, continuation).run()
 
     def finish(self, planned: Attempt, result: RelayResult) -> None:
         """Report an attempt whose response the client has got. One that was cut off is still a failed attempt."""
