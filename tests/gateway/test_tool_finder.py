@@ -12,7 +12,9 @@ from trilogue.gateway.response.tool_finder import LONGEST, MOST, arguments_of, f
 from trilogue.translate.tools.provider_search import DeferredTool
 
 
-def tool(name: str, description: str = "", namespace: str | None = None, group: str = "", **fields: Any) -> DeferredTool:
+def tool(
+    name: str, description: str = "", namespace: str | None = None, group: str = "", **fields: Any
+) -> DeferredTool:
     properties = {name: {"type": "string", "description": text} for name, text in fields.items()}
     schema = {"type": "object", "properties": properties}
     return DeferredTool(namespace, name, description, schema, group, "tools[0]")
@@ -53,7 +55,7 @@ def names(query: str, pattern: bool = True, most: int | None = None) -> list[str
     ],
 )
 def test_patterns(pattern: str, expected: list[str]) -> None:
-    """Names, descriptions, argument names and their descriptions; a name counts more. Case matters unless it says so."""
+    """They are sought in names, then in descriptions, then in arguments. Case matters unless the pattern says so."""
     assert names(pattern) == expected
 
 

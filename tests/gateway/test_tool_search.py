@@ -422,4 +422,3 @@ def test_nothing_changes_without_deferred_tools(served: Gateway, up: SearchingUp
     agent.tools = [tool for tool in agent.tools if "defer_loading" not in tool]
     agent.say("Go")
     assert offered(up.bodies[0]) == ["now"]
-

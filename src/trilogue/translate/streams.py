@@ -50,9 +50,6 @@ class StreamTranslator:
 
     `policies`: what judges the response, usually a `policies.PolicyRun`. What it holds is not returned yet: call
     `release` with the events that it lets go on later.
-
-    `find`: searches the tools of a request whose translation was asked for `searches`. A response in which the model
-    has only searched is paused like one that `continues`; the next request is the client's with `so_far` at its end.
     """
 
     def __init__(
@@ -64,7 +61,6 @@ class StreamTranslator:
         stamp: Stamp | None = None,
         continues: bool = False,
         policies: ResponsePolicies | None = None,
-        find: Find | None = None,
     ) -> None:
         if type(source) is not Protocol or type(target) is not Protocol:
             source, target = protocol_of(source), protocol_of(target)
@@ -79,10 +75,6 @@ class StreamTranslator:
         self._pipeline = Pipeline(source, target, exchange, reply.ledger)
         self._pauses = PauseStage() if continues else None
         self._search: SearchStage | None = None
-        form = CODECS[target].tool_search
-        if exchange is not None and exchange.search is not None and find is not None and form is not None:
-            self._search = SearchStage(exchange.search, form, exchange.names, find, reply.ledger)
-            self._pauses = self._search
         self._exchange = exchange
         self._target = target
         self._policies = policies
@@ -104,6 +96,17 @@ class StreamTranslator:
         """the end of a complete response"""
         self.failed: Failed | None = None
         """the end of a response that failed"""
+
+    def answer_searches(self, find: Find) -> None:
+        """Answer the model's searches with this function, for a request whose translation was asked for `searches`.
+
+        Call this before anything else. A response in which the model has only searched is paused, like one that
+        `continues`. The next request is that of the client with `so_far` at its end.
+        """
+        exchange, form = self._exchange, CODECS[self._target].tool_search
+        if exchange is not None and exchange.search is not None and form is not None:
+            self._search = SearchStage(exchange.search, form, exchange.names, find, self._ledger)
+            self._pauses = self._search
 
     @property
     def losses(self) -> list[Loss]:

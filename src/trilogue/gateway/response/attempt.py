@@ -154,7 +154,7 @@ def _sent(request: UpstreamRequest, outbound: Outbound, place: Place, call: Call
 def prepare(call: Call, place: Place, services: Services, strip: bool, protocol: Protocol | None = None) -> Outbound:
     """Return what is sent. Raises ClientError if the target cannot express it.
 
-    `strip`: without the reasoning of earlier turns. `protocol`: one of the provider's other protocols, if that is known.
+    `strip`: without the reasoning of earlier turns. `protocol`: the one to translate to, if that is decided already.
     """
     losses: list[Loss] = []
     if strip:

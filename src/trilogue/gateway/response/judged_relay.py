@@ -119,15 +119,17 @@ def _path(client: ClientResponse, attempt: UpstreamAttempt, run: PolicyRun, serv
     """Return the translator or the pass-through, with policies."""
     outbound, call = attempt.outbound, client.call
     if outbound.exchange is not None:
-        return StreamTranslator(
+        translator = StreamTranslator(
             source=outbound.protocol,
             target=call.client,
             exchange=outbound.exchange,
             stamp=client.stamp(),
             continues=outbound.pauses is not None,
             policies=run,
-            find=find_tools,
         )
+        if outbound.exchange.search is not None:
+            translator.answer_searches(find_tools)
+        return translator
     return JudgedPassThrough(
         outbound.protocol,
         lambda: reply_for(client, attempt),

@@ -315,14 +315,16 @@ def _path_for(client: ClientResponse, attempt: UpstreamAttempt) -> StreamPath:
     """Return the translator, or the pass-through if both sides speak the same protocol."""
     outbound, call, stamp = attempt.outbound, client.call, client.stamp()
     if outbound.exchange is not None:
-        return StreamTranslator(
+        translator = StreamTranslator(
             source=outbound.protocol,
             target=call.client,
             exchange=outbound.exchange,
             stamp=stamp,
             continues=outbound.pauses is not None,
-            find=find_tools,
         )
+        if outbound.exchange.search is not None:
+            translator.answer_searches(find_tools)
+        return translator
     reply = Reply(
         model=call.shown_model, created=stamp.now, seed=stamp.seed, request_id=stamp.request_id, source=call.client
     )

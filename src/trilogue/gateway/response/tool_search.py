@@ -23,7 +23,6 @@ from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.tool_finder import find_tools
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
-from trilogue.model import Loss
 from trilogue.policies import PolicyRun
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.responses import collect_stream
@@ -102,8 +101,8 @@ async def relay_searching(
         exchange=attempt.outbound.exchange,
         stamp=client.stamp(),
         policies=run,
-        find=find_tools,
     )
+    path.answer_searches(find_tools)
     pieces = [await _part(client, attempt, services, path, run)]
     while path.paused:
         if not await continuation.continue_stream(path):

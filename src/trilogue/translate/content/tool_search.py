@@ -55,9 +55,7 @@ Find = Callable[[tuple[DeferredTool, ...], str, bool, int | None], Searched]
 class SearchStage(PauseStage):
     """A stage that answers searches, and joins the parts of the response. It must come first."""
 
-    def __init__(
-        self, search: ToolSearch, form: ToolSearchForm, names: ToolNames, find: Find, ledger: Ledger
-    ) -> None:
+    def __init__(self, search: ToolSearch, form: ToolSearchForm, names: ToolNames, find: Find, ledger: Ledger) -> None:
         super().__init__()
         self._search = search
         self._form = form
