@@ -18,6 +18,7 @@ from tests.scripted.server import ScriptedUpstream
 from tests.scripted.steps import answer_steps, error_steps
 from tests.scripted.wire import Wire
 from tests.timing import eventually
+from trilogue.capture import read_capture, replay
 
 Json = dict[str, Any]
 REGEX, WORDS = "tool_search_tool_regex", "tool_search_tool_bm25"
@@ -82,7 +83,9 @@ def up() -> Iterator[SearchingUpstream]:
 
 @pytest.fixture(scope="module")
 def served(up: SearchingUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running(tmp_path_factory.mktemp("search"), SETTINGS, up.url, {"JUDGED_KEY": JUDGED_KEY}) as gateway:
+    folder = tmp_path_factory.mktemp("search")
+    settings = f"{SETTINGS}\ncapture: {{sample: 1, folder: {folder}/captures}}\n"
+    with running(folder, settings, up.url, {"JUDGED_KEY": JUDGED_KEY}) as gateway:
         yield gateway
 
 
@@ -422,3 +425,91 @@ def test_nothing_changes_without_deferred_tools(served: Gateway, up: SearchingUp
     agent.tools = [tool for tool in agent.tools if "defer_loading" not in tool]
     agent.say("Go")
     assert offered(up.bodies[0]) == ["now"]
+
+
+@EITHER
+def test_stored_chains(served: Gateway, up: SearchingUpstream, stream: bool) -> None:
+    """What was found is offered in a turn that continues the stored response by its id."""
+    up.begin(searched("responses", "weather"), Answer((Say(("Found.",)),)), called("get_weather"))
+    agent = Client(served, "responses", "chat", stream)
+    asked: Any = {"model": agent.model, "tools": agent.tools, "stream": stream}
+    first = served.openai.responses.create(input="Go", **asked)
+    first_id = list(first)[-1].response.id if stream else first.id
+    second = served.openai.responses.create(input="Go on", previous_response_id=first_id, **asked)
+    output = list(second)[-1].response.output if stream else second.output
+    assert [item.type for item in output] == ["function_call"]
+    assert set(offered(up.bodies[2])[2:]) == {"get_weather", "get_forecast"}
+    assert history(up.bodies[2])[: len(history(up.bodies[1]))] == history(up.bodies[1])
+
+
+@pytest.mark.parametrize("upstream", ["chat", "messages"])
+@EITHER
+def test_namespaces(served: Gateway, up: SearchingUpstream, upstream: str, stream: bool) -> None:
+    """The name of a namespace finds all of its tools; the client gets its own names back, and its own definitions."""
+    up.begin(searched("responses", "crm"), called("crm__list_orders"), Answer((Say(("Done.",)),)))
+    agent = Client(served, "responses", upstream, stream)
+    names = ["list_orders", "a name that no upstream takes", "close_order"]
+    orders = [{**agent.tools[2], "name": name, "description": "Orders."} for name in names]
+    group = {"type": "namespace", "name": "crm", "description": "Customers.", "tools": orders}
+    agent.tools.append(group)
+    content = agent.say("What was ordered?")
+    shown = [item for item in content if item["type"] == "tool_search_output"][0]["tools"]
+    assert [one["name"] for one in shown] == ["crm"]
+    assert [one["name"] for one in shown[0]["tools"]] == names
+    assert (content[-1]["namespace"], content[-1]["name"]) == ("crm", "list_orders")
+    agent.give("Nothing.")
+    sent = offered(up.bodies[1])[2:]
+    assert (sent[0], sent[2]) == ("crm__list_orders", "crm__close_order")
+    assert f"You can now call: {', '.join(sent)}" in json.dumps(up.bodies[1])
+    assert offered(up.bodies[2]) == offered(up.bodies[1])
+
+
+@MESSAGES
+def test_a_forced_search_is_forced_once(served: Gateway, up: SearchingUpstream, upstream: str) -> None:
+    up.begin(searched("messages", "weather"), called("get_weather"))
+    agent = Client(served, "messages", upstream, False)
+    asked: Any = {"model": agent.model, "max_tokens": 500, "tools": agent.tools}
+    choice: Any = {"type": "tool", "name": WORDS}
+    message = served.anthropic.messages.create(
+        **asked, messages=[{"role": "user", "content": "Go"}], tool_choice=choice
+    )
+    assert message.content[-1].type == "tool_use"
+    assert WORDS in json.dumps(up.bodies[0]["tool_choice"])
+    assert WORDS not in json.dumps(up.bodies[1].get("tool_choice"))
+
+
+def test_a_deferred_tool_that_is_forced(served: Gateway, up: SearchingUpstream) -> None:
+    """The model can call it without a search."""
+    up.begin(called("send_mail"))
+    agent = Client(served, "messages", "chat", False)
+    asked: Any = {"model": agent.model, "max_tokens": 500, "tools": agent.tools}
+    served.anthropic.messages.create(
+        **asked, messages=[{"role": "user", "content": "Go"}], tool_choice={"type": "tool", "name": "send_mail"}
+    )
+    assert offered(up.bodies[0]) == ["now", WORDS, "send_mail"]
+
+
+def test_counted_tokens(served: Gateway, up: SearchingUpstream) -> None:
+    """Tools that wait do not count."""
+    up.begin()
+    agent = Client(served, "messages", "responses", False, more=200)
+    asked: Any = {"model": agent.model, "messages": [{"role": "user", "content": "Go"}], "tools": agent.tools}
+    assert served.anthropic.messages.count_tokens(**asked).input_tokens < 800
+    assert offered(up.bodies[0]) == ["now", WORDS]
+
+
+@PAIRS
+@EITHER
+def test_captures(served: Gateway, up: SearchingUpstream, client: str, upstream: str, stream: bool) -> None:
+    """Each request to the upstream is an attempt of the capture; the first one is replayed."""
+    up.begin(searched(client, "weather"), called("get_weather"))
+    Client(served, client, upstream, stream).say("Go")
+    request_id = served.recorder.exchanges[-1].headers["x-request-id"]
+    file = served.log_file.parent / "captures" / f"{request_id}.jsonl"
+    eventually(file.exists)
+    capture = read_capture(file.read_bytes())
+    assert [(one.plan.searches, one.plan.continues) for one in capture.attempts] == [(True, False), (True, True)]
+    assert [json.loads(one.request.body) for one in capture.attempts] == up.bodies
+    replayed = replay(capture)
+    assert replayed.differences == []
+    assert replayed.compared
