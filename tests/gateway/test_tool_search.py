@@ -513,3 +513,17 @@ def test_captures(served: Gateway, up: SearchingUpstream, client: str, upstream:
     replayed = replay(capture)
     assert replayed.differences == []
     assert replayed.compared
+
+
+@PAIRS
+@EITHER
+def test_reasoning_that_the_client_did_not_ask_for(
+    served: Gateway, up: SearchingUpstream, client: str, upstream: str, stream: bool
+) -> None:
+    """The model gets it back when it goes on in the same response."""
+    name = WORDS if client == "messages" else "tool_search"
+    up.begin(Answer((Think(), search(name, query="weather")), Stop.CALLS, thought=4), called("get_weather"))
+    agent = Client(served, client, upstream, stream)
+    agent.say("Go")
+    sent = json.dumps(history(up.bodies[1])[1])
+    assert {"chat": "reasoning_content", "messages": '"signature"', "responses": "encrypted_content"}[upstream] in sent

@@ -28,6 +28,7 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.repeated import RepeatedText
+from trilogue.protocols.stream.reply import Reply
 from trilogue.translate.content.pauses import PauseStage
 from trilogue.translate.content.tool_search import Find, SearchStage
 from trilogue.translate.content.usage import UsageCounter
@@ -148,12 +149,13 @@ class StreamTranslator:
         return self._relay([replace(paused, stop=replace(paused.stop, reason=StopReason.LENGTH))])
 
     def so_far(self) -> dict[str, Json]:
-        """Return the response of the client so far, in its own protocol, for the request that continues it."""
+        """Return the response of the client so far, in its own protocol, for the request that continues it.
+
+        It also has the reasoning that the client has not asked for: the model needs it to go on.
+        """
         if self._search is None:
             return {}
-        return CODECS[self._target].encode_response(
-            self._search.so_far(self._source), reply_of(self._source, self._exchange, Stamp())
-        )
+        return CODECS[self._target].encode_response(self._search.so_far(self._source), Reply(source=self._source))
 
     @property
     def snapshot(self) -> dict[str, Json]:
