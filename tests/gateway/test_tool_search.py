@@ -1,4 +1,4 @@
-"""Tool search that the gateway runs, for upstreams that have none: the official SDKs on every pair."""
+"""Tool search that the gateway runs: the official SDKs on every pair (docs/mapping.md: Tool search)."""
 
 from __future__ import annotations
 
@@ -107,6 +107,8 @@ class Client:
         self.history: list[Json] = []
         self.native: Json = {}
         self.key = CLIENT_KEY
+        self.more: Json = {}
+        """further fields of the request"""
 
     @property
     def content(self) -> list[Json]:
@@ -136,6 +138,7 @@ class Client:
 
     def _messages(self) -> Json:
         asked: Any = {"model": self.model, "max_tokens": 500, "messages": self.history, "tools": self.tools}
+        asked |= self.more
         client = self.gateway.anthropic.with_options(api_key=self.key)
         if not self.stream:
             return dict(client.messages.create(**asked).model_dump(mode="json", exclude_none=True))
@@ -311,6 +314,7 @@ def test_the_limit_of_rounds(served: Gateway, up: SearchingUpstream, client: str
             "incomplete",
             {"reason": "max_output_tokens"},
         )
+        assert stream or "stop.pause_turn" in served.recorder.exchanges[-1].losses
     assert agent.native["usage"]["output_tokens"] == (10 if client == "messages" else 60)
 
 
@@ -524,6 +528,8 @@ def test_reasoning_that_the_client_did_not_ask_for(
     name = WORDS if client == "messages" else "tool_search"
     up.begin(Answer((Think(), search(name, query="weather")), Stop.CALLS, thought=4), called("get_weather"))
     agent = Client(served, client, upstream, stream)
+    if client == "messages":
+        agent.more = {"thinking": {"type": "disabled"}}
     agent.say("Go")
     sent = json.dumps(history(up.bodies[1])[1])
     assert {"chat": "reasoning_content", "messages": '"signature"', "responses": "encrypted_content"}[upstream] in sent

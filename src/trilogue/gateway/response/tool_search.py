@@ -74,8 +74,7 @@ class SearchContinuation:
         outbound = await in_thread(self._again, path) if large else self._again(path)
         known = {loss.code for loss in attempt.outbound.losses}
         losses = [*attempt.outbound.losses, *[loss for loss in outbound.losses if loss.code not in known]]
-        # What translates the response, and what the client has sent, stay those of the first request.
-        attempt.outbound = replace(outbound, losses=losses, exchange=attempt.outbound.exchange)
+        attempt.outbound = replace(outbound, losses=losses)
         await attempt.send(self._limits, self._call.stream, self._observers)
         await attempt.check()
         return True

@@ -110,11 +110,12 @@ class SearchStage(PauseStage):
         return Response(protocol=source, id="", model="", blocks=blocks, stop=Stop(reason=StopReason.END))
 
     def end(self, paused: Finish, knows_pauses: bool) -> Finish:
-        """Return the end of a response that is not continued. Clients that know pauses continue it themselves."""
-        if knows_pauses:
-            self._gives_up = True
-            return paused
-        return self._cut_short(paused)
+        """Return the end of a response that is not continued here.
+
+        `knows_pauses`: the client can continue it itself; for others it is cut short, which is declared.
+        """
+        self._gives_up = knows_pauses
+        return paused
 
     def _cut_short(self, paused: Finish) -> Finish:
         self._ledger.add("stop.pause_turn", paused.stop.path)
