@@ -457,7 +457,7 @@ def test_namespaces(served: Gateway, up: SearchingUpstream, upstream: str, strea
     group = {"type": "namespace", "name": "crm", "description": "Customers.", "tools": orders}
     agent.tools.append(group)
     content = agent.say("What was ordered?")
-    shown = [item for item in content if item["type"] == "tool_search_output"][0]["tools"]
+    shown = next(item["tools"] for item in content if item["type"] == "tool_search_output")
     assert [one["name"] for one in shown] == ["crm"]
     assert [one["name"] for one in shown[0]["tools"]] == names
     assert (content[-1]["namespace"], content[-1]["name"]) == ("crm", "list_orders")

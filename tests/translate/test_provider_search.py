@@ -1,4 +1,4 @@
-"""Tool search of the provider on upstreams without one: what the library does, and what a caller can do that answers."""
+"""Tool search of the provider on upstreams without one: in the library, and for a caller that answers it."""
 
 from __future__ import annotations
 
