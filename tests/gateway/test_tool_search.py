@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.timing import eventually
 from trilogue.capture import read_capture, replay
 
 Json = dict[str, Any]
+FILE = Path(__file__).with_name("policy_file.py")
 REGEX, WORDS = "tool_search_tool_regex", "tool_search_tool_bm25"
 SETTINGS = (
     CONFIG.replace("accounts: [{key: env:UP_KEY}]}", "accounts: [{key: env:UP_KEY}], profile: {tool_search: false}}")
@@ -28,10 +30,13 @@ SETTINGS = (
     .replace(
         "POLICIES",
         "policies:\n  no-delete: {use: tools, deny: [delete_file], words: 'Not that one.'}\n"
-        "keys: [env:TRILOGUE_KEY, {key: env:JUDGED_KEY, policies: [no-delete]}]\n",
+        f"  slow: {{use: '{FILE}:Slow'}}\n  no-word: {{use: block_phrases, phrases: [forbidden]}}\n"
+        "keys:\n  - env:TRILOGUE_KEY\n  - {key: env:JUDGED_KEY, policies: [no-delete]}\n"
+        "  - {key: env:SLOW_KEY, policies: [slow, no-word]}\n",
     )
 )
 JUDGED_KEY = "judged-key-canary-3d21"
+SLOW_KEY = "slow-key-canary-77a0"
 SERVED = [("messages", "chat"), ("messages", "responses"), ("responses", "chat"), ("responses", "messages")]
 PAIRS = pytest.mark.parametrize(("client", "upstream"), SERVED, ids=["-".join(pair) for pair in SERVED])
 MESSAGES = pytest.mark.parametrize("upstream", ["chat", "responses"])
@@ -85,7 +90,7 @@ def up() -> Iterator[SearchingUpstream]:
 def served(up: SearchingUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("search")
     settings = f"{SETTINGS}\ncapture: {{sample: 1, folder: {folder}/captures}}\n"
-    with running(folder, settings, up.url, {"JUDGED_KEY": JUDGED_KEY}) as gateway:
+    with running(folder, settings, up.url, {"JUDGED_KEY": JUDGED_KEY, "SLOW_KEY": SLOW_KEY}) as gateway:
         yield gateway
 
 
@@ -533,3 +538,21 @@ def test_reasoning_that_the_client_did_not_ask_for(
     agent.say("Go")
     sent = json.dumps(history(up.bodies[1])[1])
     assert {"chat": "reasoning_content", "messages": '"signature"', "responses": "encrypted_content"}[upstream] in sent
+
+
+@PAIRS
+@EITHER
+def test_policies_that_take_their_time(
+    served: Gateway, up: SearchingUpstream, client: str, upstream: str, stream: bool
+) -> None:
+    """What they hold back before a search comes before it, and the response is complete."""
+    up.begin(searched(client, "weather"), searched(client, "letter"), called("get_weather"))
+    agent = Client(served, client, upstream, stream)
+    agent.key = SLOW_KEY
+    content = agent.say("Go")
+    text = "text" if client == "messages" else "message"
+    kinds = [kind.removesuffix("_call").removesuffix("_use") for kind in types(content)]
+    assert [kind for kind in kinds if kind in (text, "tool", "function")] == [text, text, kinds[-1]]
+    assert [len(names) for names in found(content)] == [2, 1]
+    assert agent.native["usage"]["output_tokens"] == 30
+    assert "Let me look. " in json.dumps(history(up.bodies[1]))

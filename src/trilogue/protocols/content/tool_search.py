@@ -13,6 +13,14 @@ ToolKey = tuple[str | None, str]
 """a tool by its namespace and its name"""
 
 
+ABOUT = (
+    "Finds further tools, which cannot be called before. It searches their names, descriptions and arguments, and "
+    "returns the best matches; they can be called from then on. Search whenever no tool that you have does what you "
+    "need."
+)
+"""what a model is told about a search"""
+
+
 class SearchCall(Struct, frozen=True):
     """A search in the history. `id`: "" if the protocol has none. `arguments`: JSON text."""
 

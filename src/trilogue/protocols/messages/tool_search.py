@@ -5,6 +5,7 @@ from __future__ import annotations
 from trilogue.jsontext.text import dump_text
 from trilogue.model import Block, HostedCall, HostedKind, HostedResult, HostedTool
 from trilogue.protocols.content.tool_search import (
+    ABOUT,
     AnsweredSearch,
     SearchCall,
     SearchFunction,
@@ -18,11 +19,6 @@ from trilogue.protocols.messages.wire import TOOL_VERSION
 
 _REGEX = "tool_search_tool_regex"
 _WORDS = "tool_search_tool_bm25"
-_ABOUT = (
-    "Finds further tools, which cannot be called before. It searches their names, descriptions and arguments, and "
-    "returns the best matches; they can be called from then on. Search whenever no tool that you have does what you "
-    "need."
-)
 
 
 def function(tool: HostedTool) -> SearchFunction:
@@ -37,7 +33,7 @@ def function(tool: HostedTool) -> SearchFunction:
     return SearchFunction(
         name=tool.name or kind,
         argument=argument,
-        description=_ABOUT,
+        description=ABOUT,
         parameters={"type": "object", "properties": fields, "required": [argument]},
         pattern=kind == _REGEX,
     )

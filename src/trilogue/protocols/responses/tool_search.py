@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from trilogue.jsontext.text import dump_text
 from trilogue.model import Block, HostedTool, Json, Native
 from trilogue.protocols.content.tool_search import (
+    ABOUT,
     AnsweredSearch,
     FoundTool,
     SearchCall,
@@ -19,11 +20,6 @@ from trilogue.protocols.content.tool_search import (
 from trilogue.protocols.fields.reader import LooseFields
 
 _CALL, _OUTPUT = "tool_search_call", "tool_search_output"
-_ABOUT = (
-    "Finds further tools, which cannot be called before. It searches their names, descriptions and arguments, and "
-    "returns the best matches; they can be called from then on. Search whenever no tool that you have does what you "
-    "need."
-)
 _QUERY = "What the tools should do, in a few words, or the name of a namespace to get all of its tools."
 
 
@@ -32,7 +28,7 @@ def function(tool: HostedTool) -> SearchFunction:
     return SearchFunction(
         name="tool_search",
         argument="query",
-        description=LooseFields(tool.native).text("description") or _ABOUT,
+        description=LooseFields(tool.native).text("description") or ABOUT,
         parameters={
             "type": "object",
             "properties": {"query": {"type": "string", "description": _QUERY}},
