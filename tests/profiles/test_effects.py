@@ -186,6 +186,7 @@ NOT_OWN = {
     "orphaned_calls": "the gateway repairs such a history: tests/gateway/test_repair.py",
     "fills_arguments": "about responses: tests/translate/test_empty_arguments.py",
     "agents": "the gateway does it: tests/translate/test_agents.py",
+    "tool_search": "the gateway does it for translated requests: tests/gateway/test_tool_search.py",
     "context_window": "for lists of models",
     "version": "a header: tests/gateway/test_matrix_headers.py",
 }
@@ -200,6 +201,7 @@ TRANSLATED: dict[str, tuple[Protocol, Any, list[Asked]]] = {
     "max_strict_tools": (M, 0, [chat(tools=[TOOL])]),
     "custom_tools": (C, False, [responses(tools=[{"type": "custom", "name": "f"}])]),
     "web_search": (C, False, [responses(tools=[{"type": "web_search"}])]),
+    "tool_search": (M, False, [responses(tools=[{"type": "tool_search"}])]),
     "call_signatures": (C, True, [messages(messages=CLAUDE_CALLED)]),
     "cache_marks": (M, False, [chat(messages=[{"role": "user", "content": [BROKEN]}])]),
     "adds_caching": (M, False, [chat(tools=[TOOL])]),

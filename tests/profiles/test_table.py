@@ -80,6 +80,16 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
             "tool_choice": {"type": "any"},
         },
     ),
+    ("responses", {"tools": [{"type": "tool_search"}, {"type": "function", "name": "f", "defer_loading": True}]}),
+    (
+        "messages",
+        {
+            "tools": [
+                {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
+                {"name": "f", "input_schema": {"type": "object"}, "defer_loading": True},
+            ]
+        },
+    ),
 ]
 """settings that only matter together, or that APIs refuse"""
 

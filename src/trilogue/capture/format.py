@@ -135,6 +135,8 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """policies have judged the response"""
     continues: bool = False
     """continues the response of the attempt before, which the upstream has paused"""
+    searches: bool = False
+    """the gateway searches for tools in the response; further requests come with what was found"""
     summary: bool = False
     """the model writes a summary for a compaction, from which the gateway makes the client's response"""
 

@@ -22,7 +22,7 @@ from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.remedies import remedied
-from trilogue.translate.requests import fit_own, translate_request
+from trilogue.translate.requests import RequestOptions, fit_own, translate_request, translate_request_with
 
 _REASONING_CODES = ("reasoning.", "thinking.")
 
@@ -59,7 +59,8 @@ def retranslate(inbound: Exchanged, attempt: CapturedAttempt, change: Change = N
     if target.protocol is inbound.protocol:
         body, losses = _passed_on(source, target, plan, _fit_of(plan, change))
         return Retranslated(target, body, None, losses, source)
-    up = translate_request(source, source=inbound.protocol, target=target, repair=plan.repair)
+    options = RequestOptions(repair=plan.repair, searches=plan.searches)
+    up = translate_request_with(source, inbound.protocol, target, options)
     body, _ = remedied(up.body, plan.remedies)
     exchange = up.exchange
     if plan.changed:

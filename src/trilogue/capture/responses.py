@@ -30,12 +30,18 @@ def not_comparable(capture: Capture, attempt: CapturedAttempt, change: Change) -
     return next(_obstacles(capture, attempt, change), "")
 
 
+def _has_more(capture: Capture) -> bool:
+    return any(attempt.plan.searches and attempt.plan.continues for attempt in capture.attempts)
+
+
 def _obstacles(capture: Capture, attempt: CapturedAttempt, change: Change) -> Iterator[str]:
     response, outbound = attempt.response, capture.outbound
     if change.protocol not in (None, attempt.request.protocol):
         yield "the captured response is in another protocol than the changed request"
     if attempt.plan.judged and _is_changed(capture):
         yield "policies have changed the response"
+    if attempt.plan.searches and _has_more(capture):
+        yield "the gateway has searched for tools in the response"
     if attempt.plan.summary:
         yield "the gateway made the response, a compaction, from what the model wrote"
     if response.error and not (outbound.status == 200 and is_stream(outbound.body)):

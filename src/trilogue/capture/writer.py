@@ -54,6 +54,7 @@ class Sent(Struct, frozen=True, kw_only=True):
     changed: bool = False
     judged: bool = False
     summary: bool = False
+    searches: bool = False
 
     def __repr__(self) -> str:
         return f"Sent({self.provider}/{self.account})"
@@ -75,6 +76,7 @@ class Sent(Struct, frozen=True, kw_only=True):
             stored=self.stored,
             changed=self.changed,
             judged=self.judged,
+            searches=self.searches,
             continues=continues,
             summary=self.summary,
         )

@@ -152,7 +152,7 @@ LOSSES: dict[str, LossRule] = {
     "tool.option": LossRule(DEGRADED, "optional tool setting without an equivalent", "dropped"),
     "tool.builtin_emulated": LossRule(
         DEGRADED,
-        "tool that the protocol defines and the client runs (shell, editor, memory, patch)",
+        "tool that the protocol defines and the client runs (shell, editor, memory, patch), or tool search",
         "sent as a function with the documented fields; calls are restored in responses",
     ),
     "tool.hosted_dropped": LossRule(DROPPED, "hosted tool that the target cannot run", "not offered"),

@@ -26,6 +26,15 @@ CORE: dict[str, Any] = {
 
 ROWS = (
     ProfileRow(
+        vendors="deepseek mistral moonshot groq xai gemini ollama",
+        protocols="messages responses",
+        models=_ALL,
+        takes={"tool_search": False},
+        what="no search for deferred tools: the gateway runs it",
+        sure="choice",
+        example="kimi-k3",
+    ),
+    ProfileRow(
         vendors="openai azure deepseek moonshot",
         protocols="chat responses",
         models=_ALL,

@@ -109,6 +109,19 @@ _REASONS = (
     ),
 )
 
+_TOOLS = (
+    ProfileRow(
+        vendors=_BOTH,
+        protocols="responses",
+        models=r"gpt-[34]|o\d|codex-|computer-use|gpt-5(-|$)|gpt-5\.[1-3](?!\d)",
+        takes={"tool_search": False},
+        what="no search for deferred tools before gpt-5.4: the gateway runs it",
+        sure="documented",
+        sources=("page: Tool search, OpenAI API",),
+        example="gpt-5.1",
+    ),
+)
+
 _SAMPLING = (
     ProfileRow(
         vendors=_BOTH,
@@ -340,4 +353,4 @@ _CACHING = (
     ),
 )
 
-ROWS = (*_REASONS, *_EFFORTS, *_SAMPLING, *_OUTPUT, *_CONTENT, *_CACHING)
+ROWS = (*_REASONS, *_EFFORTS, *_TOOLS, *_SAMPLING, *_OUTPUT, *_CONTENT, *_CACHING)

@@ -121,6 +121,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """accepts parallel_tool_calls"""
     custom_tools: bool = True
     """Chat: accepts free-text tools"""
+    tool_search: bool = True
+    """Messages and Responses: its provider can search for deferred tools"""
     web_search: bool = False
     """Chat: accepts web_search_options, as search models do"""
     call_ids: CallIds = "standard"

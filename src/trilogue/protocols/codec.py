@@ -28,6 +28,7 @@ from trilogue.model import (
 from trilogue.profiles import Profile, profile_for, vendor_named
 from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.content.sealed import Cleaning, may_hold_sealed, no_calls, unchanged
+from trilogue.protocols.content.tool_search import ToolSearchForm
 from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fields.extras import FieldPolicies
 from trilogue.protocols.stream.decoder import StreamDecoder
@@ -174,5 +175,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     """whether clients can get raw reasoning as a summary, if the model's profile says so"""
     pauses: PauseForm | None = None
     """how servers pause long turns; None: the protocol has no such thing, and its clients cannot continue one"""
+    tool_search: ToolSearchForm | None = None
+    """the search for tools that its providers run; None: the protocol has none"""
     keeps_text: bool = False
     """whether the stream decoder keeps the whole text, so that its length must be limited in pass-through as well"""

@@ -11,6 +11,7 @@ from trilogue.protocols.codec import Target
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.tools.client_tools import NO_BUILTINS, Builtins
 from trilogue.translate.tools.names import ToolNames
+from trilogue.translate.tools.provider_search import ToolSearch
 
 NO_CALLS: frozenset[str] = frozenset()
 
@@ -33,6 +34,8 @@ class Exchange(Struct, frozen=True, kw_only=True):
     stop: tuple[str, ...] = ()
     builtins: Builtins = NO_BUILTINS
     sealer: Sealer
+    search: ToolSearch | None = None
+    """the search for tools that the gateway runs, which the caller has asked for"""
     parsed: bool = False
     keeps: bool = False
     tokens: int | None = None

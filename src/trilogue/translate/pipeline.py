@@ -82,7 +82,8 @@ class Pipeline:
         self.takes_reasoning = self.takes_reasoning or self._keep is not None
         self._images = ImageStage() if source is not target else None
         self._before = before
-        self._has_fast_path = FAST_PATHS.on
+        # A search that the gateway runs needs the whole response, for the request that continues it.
+        self._has_fast_path = FAST_PATHS.on and (exchange is None or exchange.search is None)
         self.direct = -1
         """the index of the open text or reasoning block whose further text no step changes, or -1"""
         self.steady = -1

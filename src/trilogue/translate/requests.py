@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.jsontext.text import LARGE_BYTES, SUSPECT, blame, parse_request
-from trilogue.model import Json, Ledger, Loss, Protocol, Request, Role, Strictness, protocol_of
+from trilogue.model import HostedKind, Json, Ledger, Loss, Protocol, Request, Role, Strictness, protocol_of
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.fit import emulated_stops, fit_request
@@ -35,6 +35,7 @@ from trilogue.translate.tools.calls import separate_call_ids
 from trilogue.translate.tools.client_tools import NO_BUILTINS, Builtins, offer_builtins
 from trilogue.translate.tools.deferred import offer_found
 from trilogue.translate.tools.names import NO_NAMES, Namer, ToolNames
+from trilogue.translate.tools.provider_search import ToolSearch, offer_search, without_search, without_waiting
 
 
 class RequestTranslation(Struct, frozen=True):
@@ -50,6 +51,7 @@ class RequestOptions(Struct, frozen=True, kw_only=True):
 
     `recall`: what earlier translations have `kept`, which is put back where the client has left it out. If it is given,
     the translation of the response says what must be kept of it. A request that stays in its protocol needs none.
+    `searches`: the caller runs the client's tool search where the target has none; see `StreamTranslator`.
     `session`: names the conversation. OpenAI's own protocols get a hash of it as `prompt_cache_key`, unless the client
     has set one.
     """
@@ -59,6 +61,7 @@ class RequestOptions(Struct, frozen=True, kw_only=True):
     sealer: Sealer | None = None
     recall: Recall | None = None
     session: str = ""
+    searches: bool = False
 
 
 def translate_request(
@@ -98,6 +101,7 @@ def translate_request_with(
     ledger, used_sealer = Ledger(), sealer or default_sealer()
     names, calls, builtins = NO_NAMES, NO_CALLS, NO_BUILTINS
     stop: tuple[str, ...] = ()
+    search: ToolSearch | None = None
     try:
         request = CODECS[source].decode_request(wire)
         where = target if isinstance(target, Target) else Target.of(target, request.model)
@@ -105,10 +109,14 @@ def translate_request_with(
             wire, translated = _same_protocol(wire, request, where, ledger, sealer, repair)
         else:
             request = _for_others(wire, request, ledger)
-            request, builtins = _prepared(request, where, ledger, options.session)
+            if options.searches and not has_tool_search(where):
+                request, search = _with_search(wire, request, where, ledger)
+            if not where.profile.tool_search and search is None:
+                request = without_search(request, ledger)
+            request, builtins = _prepared(request, where, ledger, options.session, search)
             if options.recall:
                 request = put_back(request, options.recall)
-            request, names, calls = _adapt(request, where, used_sealer, ledger, repair)
+            request, names, calls = _adapt(request, where, used_sealer, ledger, repair, search)
             if request.turns and request.turns[-1].role is Role.ASSISTANT:
                 request = ended_by_user(request, where, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
@@ -129,6 +137,7 @@ def translate_request_with(
         calls=calls,
         stop=stop,
         builtins=builtins,
+        search=search,
         sealer=used_sealer,
         parsed=wire is not body,
         keeps=options.recall is not None,
@@ -180,9 +189,26 @@ def _for_others(wire: dict[str, Json], request: Request, ledger: Ledger) -> Requ
     return codec.decode_request(plain)
 
 
-def _prepared(request: Request, target: Target, ledger: Ledger, session: str) -> tuple[Request, Builtins]:
+def has_tool_search(target: Target) -> bool:
+    """Return whether the target's provider can search for tools itself."""
+    return HostedKind.TOOL_SEARCH in CODECS[target.protocol].hosted_tools and target.profile.tool_search
+
+
+def _with_search(
+    wire: dict[str, Json], request: Request, target: Target, ledger: Ledger
+) -> tuple[Request, ToolSearch | None]:
+    """Return the request with the client's tool search as a function that the caller answers, and what it finds."""
+    form, limit = CODECS[request.protocol].tool_search, CODECS[target.protocol].name_limit
+    return (request, None) if form is None else offer_search(request, wire, form, limit, ledger)
+
+
+def _prepared(
+    request: Request, target: Target, ledger: Ledger, session: str, search: ToolSearch | None
+) -> tuple[Request, Builtins]:
     """Return the request with tools that every protocol has, and with a cache key."""
-    request, builtins = offer_builtins(offer_found(request, ledger), ledger)
+    if search is None:
+        request = offer_found(request, ledger)
+    request, builtins = offer_builtins(request, ledger)
     if session and takes_session(target):
         request = with_session(request, session, target)
     # Only Claude Code sends it, and only over Messages.
@@ -201,7 +227,7 @@ def _refuse_empty(request: Request) -> None:
 
 
 def _adapt(
-    request: Request, target: Target, sealer: Sealer, ledger: Ledger, repair: Repair
+    request: Request, target: Target, sealer: Sealer, ledger: Ledger, repair: Repair, search: ToolSearch | None
 ) -> tuple[Request, ToolNames, frozenset[str]]:
     """Return the request as the target's encoder expects it: see docs/codecs.md, "Encoding declares or refuses".
 
@@ -221,6 +247,9 @@ def _adapt(
     custom = theirs.custom_tools and target.profile.custom_tools
     namer = Namer(limit=theirs.name_limit, custom_tools=custom, ledger=ledger)
     adapted, names = namer.request(adapted)
+    if search is not None:
+        # Waiting tools have got their names as well, so that these do not depend on what was found.
+        adapted = without_waiting(adapted)
     if not plain:
         refuse_unanswered(request.turns, ours.field_policies)
         adapted = replace(adapted, turns=History(opener, foreign, namer).turns(request.turns))

@@ -28,7 +28,9 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.repeated import RepeatedText
+from trilogue.protocols.stream.reply import Reply
 from trilogue.translate.content.pauses import PauseStage
+from trilogue.translate.content.tool_search import Find, SearchStage
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.judging import ResponsePolicies, unsigned
@@ -73,6 +75,9 @@ class StreamTranslator:
         self._encoder = CODECS[target].encoder(reply)
         self._pipeline = Pipeline(source, target, exchange, reply.ledger)
         self._pauses = PauseStage() if continues else None
+        self._search: SearchStage | None = None
+        self._exchange = exchange
+        self._target = target
         self._policies = policies
         if policies is not None:
             policies.attach(reply.ledger, unsigned(source, target, exchange), target)
@@ -93,6 +98,17 @@ class StreamTranslator:
         self.failed: Failed | None = None
         """the end of a response that failed"""
 
+    def answer_searches(self, find: Find) -> None:
+        """Answer the model's searches with this function, for a request whose translation was asked for `searches`.
+
+        Call this before anything else. A response in which the model has only searched is paused, like one that
+        `continues`. The next request is that of the client with `so_far` at its end.
+        """
+        exchange, form = self._exchange, CODECS[self._target].tool_search
+        if exchange is not None and exchange.search is not None and form is not None:
+            self._search = SearchStage(exchange.search, form, exchange.names, find, self._ledger)
+            self._pauses = self._search
+
     @property
     def losses(self) -> list[Loss]:
         """All losses of the response so far."""
@@ -111,7 +127,7 @@ class StreamTranslator:
     @property
     def paused(self) -> bool:
         """Whether the upstream has paused the response."""
-        return self._pauses is not None and self._pauses.paused is not None
+        return self._pauses is not None and self._pauses.paused is not None and not self.done
 
     def resume(self) -> None:
         """Expect the stream that continues a paused response."""
@@ -126,9 +142,20 @@ class StreamTranslator:
         paused = self._pauses.paused if self._pauses is not None else None
         if self._pauses is None or paused is None:
             return b""
-        self._ledger.add("stop.pause_turn", self._stop_path)
         self._pauses.paused = self.finish = None
+        if self._search is not None:
+            return self._relay([self._search.end(paused, CODECS[self._target].pauses is not None)])
+        self._ledger.add("stop.pause_turn", self._stop_path)
         return self._relay([replace(paused, stop=replace(paused.stop, reason=StopReason.LENGTH))])
+
+    def so_far(self) -> dict[str, Json]:
+        """Return the response of the client so far, in its own protocol, for the request that continues it.
+
+        It also has the reasoning that the client has not asked for: the model needs it to go on.
+        """
+        if self._search is None:
+            return {}
+        return CODECS[self._target].encode_response(self._search.so_far(self._source), Reply(source=self._source))
 
     @property
     def snapshot(self) -> dict[str, Json]:
@@ -224,6 +251,8 @@ class StreamTranslator:
             return self._encoder.encode(events)
         try:
             events = pipeline(events)
+            if self._search is not None:
+                self._search.note(events)
             self._counter.note(events)
             if self._policies is not None:
                 return self.release(self._policies.feed(events))

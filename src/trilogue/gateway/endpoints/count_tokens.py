@@ -35,7 +35,7 @@ from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.translate.content.billing import has_billing
-from trilogue.translate.requests import fit_own, translate_request
+from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
 from trilogue.upstream import Transport, UpstreamRequest, UpstreamResponse
 
 _NO_SUCH_ENDPOINT = frozenset({404, 405, 501})
@@ -209,9 +209,9 @@ def _translated(
     if counting is not None:
         wire = {**counting.added, **wire}
     where = Target(protocol=protocol, model=model, profile=provider.profile(model, protocol), provider=provider.name)
-    up = translate_request(
-        wire, source=context.entry.client, target=where, strict=context.strict, sealer=context.entry.sealer
-    )
+    # The gateway runs tool search for generation, so that tools which wait do not count.
+    options = RequestOptions(strict=context.strict, sealer=context.entry.sealer, searches=True)
+    up = translate_request_with(wire, context.entry.client, where, options)
     theirs = CODECS[protocol].endpoint.counting
     omitted: Set[str] = theirs.omitted if theirs is not None else frozenset()
     return dump({name: value for name, value in up.body.items() if name not in omitted}), up.losses

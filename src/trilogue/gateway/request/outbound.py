@@ -46,6 +46,8 @@ from trilogue.translate.requests import RequestOptions, fit_own, translate_reque
 from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_DEFERRED = b'"defer_loading"'
+"""what a request has whose tools can be searched; others need not be looked at"""
 _KEEPS_NOTHING = "this upstream keeps nothing of earlier requests: send the whole history"
 
 
@@ -115,7 +117,7 @@ def outbound(call: Call, place: Place, services: Services) -> Outbound:
     protocols = place.provider.protocols
     if len(protocols) == 1:
         own = protocols[0] is call.client
-        return _passed_on(call, place, services) if own else _translated(call, place, protocols[0], services)
+        return _passed_on(call, place, services) if own else translated(call, place, protocols[0], services)
     if call.client not in protocols:
         return _most_exact(call, place, protocols, services)
     with_tools = _tools_with_reasoning(place, call.client)
@@ -154,7 +156,7 @@ def _most_exact(call: Call, place: Place, protocols: Sequence[Protocol], service
     refusal: ClientError | None = None
     for protocol in protocols:
         try:
-            attempt = _translated(call, place, protocol, services)
+            attempt = translated(call, place, protocol, services)
         except ClientError as error:
             refusal = refusal or error
             continue
@@ -177,19 +179,22 @@ def _target(place: Place, protocol: Protocol, profile: Profile) -> Target:
     )
 
 
-def _translated(call: Call, place: Place, protocol: Protocol, services: Services) -> Outbound:
+def translated(call: Call, place: Place, protocol: Protocol, services: Services) -> Outbound:
+    """Return the request in one of the provider's protocols. Raises `ClientError` if it cannot be translated."""
     fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
     profile = place.provider.profile(place.model, protocol)
     target = _target(place, protocol, replace(profile, **fields) if fields else profile)
     body = call.body if call.turn is None else call.turn.expanded
+    client = CODECS[call.client]
     options = RequestOptions(
         strict=call.strict,
         repair=services.config.repair_history,
         sealer=call.sealer,
         recall=None if call.memory is None else _recalled(call.memory, place, services),
         session=_session(call, body) if takes_session(target) else "",
+        searches=client.tool_search is not None and body.find(_DEFERRED) >= 0,
     )
-    if CODECS[call.client].endpoint.compaction and body.find(ITEM_MARK) >= 0:
+    if client.endpoint.compaction and body.find(ITEM_MARK) >= 0:
         body = opened(body, call.sealer)
     up = translate_request_with(body, call.client, target, options)
     wire, losses = up.body, up.losses
@@ -214,7 +219,7 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     if call.turn is not None:
         exchange = replace(exchange, body=call.turn.echoed(exchange.body))
     pauses = CODECS[protocol].pauses
-    if pauses is not None and (CODECS[call.client].pauses is not None or not pauses.may_pause(wire)):
+    if pauses is not None and (client.pauses is not None or not pauses.may_pause(wire)):
         pauses = None
     return Outbound(
         sent, exchange, losses, protocol, pauses=pauses, source=body, declared=up.losses, repair=bool(options.repair)

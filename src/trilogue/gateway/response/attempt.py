@@ -14,10 +14,10 @@ from trilogue.gateway.observe.upstream_bytes import observed_response
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import error_body, response_failure
 from trilogue.gateway.request.learning import allowed
-from trilogue.gateway.request.outbound import Outbound, Place, outbound, stripped
+from trilogue.gateway.request.outbound import Outbound, Place, outbound, stripped, translated
 from trilogue.gateway.response.timing import ProgressLimit, TimeLimits
 from trilogue.gateway.setup.services import Services
-from trilogue.model import Failure, Loss, Usage
+from trilogue.model import Failure, Loss, Protocol, Usage
 from trilogue.pool import Attempt
 from trilogue.state.responses import OriginAccount
 from trilogue.translate.learning.options import profile_fields
@@ -104,6 +104,10 @@ class UpstreamAttempt:
             observers.provider_request(self.planned, _sent(request, self.outbound, self._place, self._call))
         return request
 
+    def prepare_again(self, call: Call, services: Services) -> Outbound:
+        """Return a further request of the same client for the same account, in the same protocol."""
+        return prepare(call, self._place, services, self.planned.strip, self.outbound.protocol)
+
     async def check(self) -> None:
         """Raise UpstreamError if the response is an error or a redirect."""
         response = self.response
@@ -143,13 +147,14 @@ def _sent(request: UpstreamRequest, outbound: Outbound, place: Place, call: Call
         changed=call.asked is not None,
         judged=call.policies is not None,
         summary=call.summary,
+        searches=exchange is not None and exchange.search is not None,
     )
 
 
-def prepare(call: Call, place: Place, services: Services, strip: bool) -> Outbound:
+def prepare(call: Call, place: Place, services: Services, strip: bool, protocol: Protocol | None = None) -> Outbound:
     """Return what is sent. Raises ClientError if the target cannot express it.
 
-    `strip`: without the reasoning of earlier turns.
+    `strip`: without the reasoning of earlier turns. `protocol`: the one to translate to, if that is decided already.
     """
     losses: list[Loss] = []
     if strip:
@@ -157,7 +162,7 @@ def prepare(call: Call, place: Place, services: Services, strip: bool) -> Outbou
     elif services.refused_reasoning.known and not call.strict:
         rejected = services.refused_reasoning.within(place.provider.name, place.account.name, call.whole)
         call, losses = stripped(call, rejected) if rejected else (call, losses)
-    request = outbound(call, place, services)
+    request = outbound(call, place, services) if protocol is None else translated(call, place, protocol, services)
     if not losses and not call.losses:
         return request
     return replace(request, losses=[*call.losses, *losses, *request.losses])

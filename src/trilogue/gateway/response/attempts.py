@@ -26,6 +26,7 @@ from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.judged_relay import JudgedRelay
 from trilogue.gateway.response.streamed import StreamRelay
 from trilogue.gateway.response.timing import TimeLimits
+from trilogue.gateway.response.tool_search import SearchContinuation, relay_searching
 from trilogue.gateway.response.whole import relay_whole
 from trilogue.gateway.setup.refused_reasoning import TranslatedReasoning
 from trilogue.gateway.setup.services import Services
@@ -125,7 +126,10 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         """Relay the response of an attempt. Raises UpstreamError if it is none, or an error."""
         if attempt.response.status >= 300:
             await attempt.check()
-        services, pauses, continuation = self.services, attempt.outbound.pauses, None
+        services, pauses, exchange = self.services, attempt.outbound.pauses, attempt.outbound.exchange
+        continuation: Continuation | None = None
+        if exchange is not None and exchange.search is not None:
+            return await self._relay_searching(attempt)
         if pauses is not None:
             most = services.config.server.max_continuations
             continuation = Continuation(attempt, pauses, self.limits, most, self.context.byte_observers)
@@ -135,6 +139,17 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         if call.stream:
             return await StreamRelay(self.client, attempt, services, continuation).run()
         return await relay_whole(self.client, attempt, services, continuation)
+
+    async def _relay_searching(self, attempt: UpstreamAttempt) -> RelayResult:
+        """Do the same for a response in which the gateway may search for tools."""
+        services, call = self.services, self.client.call
+        again = partial(attempt.prepare_again, services=services)
+        continuation = SearchContinuation(attempt, call, again, self.limits, self.context.byte_observers)
+        if not call.stream:
+            return await relay_searching(self.client, attempt, services, continuation)
+        if call.policies is not None and call.policies.sees_responses:
+            return await JudgedRelay(self.client, attempt, services, call.policies, continuation).run()
+        return await StreamRelay(self.client, attempt, services, continuation).run()
 
     def finish(self, planned: Attempt, result: RelayResult) -> None:
         """Report an attempt whose response the client has got. One that was cut off is still a failed attempt."""

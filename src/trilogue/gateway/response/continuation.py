@@ -16,6 +16,7 @@ from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Json, Loss
 from trilogue.protocols.content.pauses import PauseForm
 from trilogue.translate.responses import collect_stream
+from trilogue.translate.streams import StreamTranslator
 
 LOSS = "stop.pause_turn"
 _AFTERWARDS_SECONDS = 0.5
@@ -38,7 +39,7 @@ class Continuation:
         """the bytes of the current part, if it is a stream"""
         self.losses: list[Loss] = []
 
-    async def continue_stream(self) -> bool:
+    async def continue_stream(self, _: StreamTranslator) -> bool:
         """Send the request again after the stream in `pieces` has paused. Return False if the limit is reached."""
         data, self.pieces = b"".join(self.pieces), []
         if data[:1] == b"{":  # some servers respond to a request for a stream with a whole body

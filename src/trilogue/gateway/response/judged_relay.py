@@ -11,10 +11,10 @@ import asyncio
 from trilogue.gateway.policies.request_policies import RequestPolicies
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
-from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.judged_pass_through import JudgedPassThrough
 from trilogue.gateway.response.pass_through import StreamPath
-from trilogue.gateway.response.streamed import StreamRelay, is_over
+from trilogue.gateway.response.streamed import AnyContinuation, StreamRelay, is_over
+from trilogue.gateway.response.tool_finder import find_tools
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Provenance
 from trilogue.policies import PolicyRun
@@ -36,7 +36,7 @@ class JudgedRelay(StreamRelay):
         attempt: UpstreamAttempt,
         services: Services,
         policies: RequestPolicies,
-        continuation: Continuation | None = None,
+        continuation: AnyContinuation | None = None,
     ) -> None:
         self._policies = policies
         self._run = policies.response_run()
@@ -119,7 +119,7 @@ def _path(client: ClientResponse, attempt: UpstreamAttempt, run: PolicyRun, serv
     """Return the translator or the pass-through, with policies."""
     outbound, call = attempt.outbound, client.call
     if outbound.exchange is not None:
-        return StreamTranslator(
+        translator = StreamTranslator(
             source=outbound.protocol,
             target=call.client,
             exchange=outbound.exchange,
@@ -127,6 +127,9 @@ def _path(client: ClientResponse, attempt: UpstreamAttempt, run: PolicyRun, serv
             continues=outbound.pauses is not None,
             policies=run,
         )
+        if outbound.exchange.search is not None:
+            translator.answer_searches(find_tools)
+        return translator
     return JudgedPassThrough(
         outbound.protocol,
         lambda: reply_for(client, attempt),

@@ -17,6 +17,8 @@ from trilogue.gateway.response.pass_through import (
     RenamingPassThrough,
     StreamPath,
 )
+from trilogue.gateway.response.tool_finder import find_tools
+from trilogue.gateway.response.tool_search import SearchContinuation
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.turn import StoredTurn, final_response
 from trilogue.jsontext.text import dump, parse_upstream
@@ -31,6 +33,7 @@ AFTERWARDS_BYTES = 64 * 1024
 """What an upstream may still send after the last event of a response."""
 
 _STREAMING = ResponseState.STREAMING
+AnyContinuation = Continuation | SearchContinuation
 
 
 class StreamRelay:
@@ -57,7 +60,7 @@ class StreamRelay:
         client: ClientResponse,
         attempt: UpstreamAttempt,
         services: Services,
-        continuation: Continuation | None = None,
+        continuation: AnyContinuation | None = None,
         path: StreamPath | None = None,
     ) -> None:
         self._client = client
@@ -133,7 +136,7 @@ class StreamRelay:
         if path.started:
             self._commit()
         self._client.send()
-        if not await continuation.continue_stream():
+        if not await continuation.continue_stream(path):
             self._forward(path.end_paused())
             return False
         path.resume()
@@ -312,13 +315,16 @@ def _path_for(client: ClientResponse, attempt: UpstreamAttempt) -> StreamPath:
     """Return the translator, or the pass-through if both sides speak the same protocol."""
     outbound, call, stamp = attempt.outbound, client.call, client.stamp()
     if outbound.exchange is not None:
-        return StreamTranslator(
+        translator = StreamTranslator(
             source=outbound.protocol,
             target=call.client,
             exchange=outbound.exchange,
             stamp=stamp,
             continues=outbound.pauses is not None,
         )
+        if outbound.exchange.search is not None:
+            translator.answer_searches(find_tools)
+        return translator
     reply = Reply(
         model=call.shown_model, created=stamp.now, seed=stamp.seed, request_id=stamp.request_id, source=call.client
     )

@@ -34,6 +34,7 @@ _ONLY_TRANSLATED = frozenset(
         "raw_reasoning",
         "think_tags",
         "version",
+        "tool_search",
     }
 )
 """fields of a profile that say how something is translated, or that other steps use"""

@@ -14,6 +14,7 @@ from trilogue.protocols.messages.errors import decode_error, encode_error
 from trilogue.protocols.messages.pause import PAUSES
 from trilogue.protocols.messages.sealed import may_hold_sealed, unsealed_calls, without_sealed
 from trilogue.protocols.messages.short_forms import summarize
+from trilogue.protocols.messages.tool_search import TOOL_SEARCH
 from trilogue.protocols.messages.wire import (
     FIELD_POLICIES,
     MAX_NAME,
@@ -54,4 +55,5 @@ CODEC = Codec(
     refusals=False,
     needs_tokens=True,
     pauses=PAUSES,
+    tool_search=TOOL_SEARCH,
 )

@@ -20,6 +20,7 @@ from trilogue.model import (
     SearchHit,
 )
 from trilogue.protocols.content.ids import derive_id, digest, safe_call_id
+from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE
 from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache
@@ -197,7 +198,8 @@ def encode_call(block: HostedCall) -> dict[str, Json] | None:
     common = {"id": call_id_for(block.tool, block.id), "input": {"_raw": block.input} if given is None else given}
     if block.tool is HostedKind.MCP:
         return {"type": "mcp_tool_use", "name": block.name, "server_name": block.server or "", **common}
-    name = _CALL_NAMES.get(block.tool)
+    # There are two searches for tools.
+    name = block.name if block.tool is HostedKind.TOOL_SEARCH else _CALL_NAMES.get(block.tool)
     return {"type": "server_tool_use", "name": name, **common} if name else None
 
 
@@ -260,6 +262,16 @@ def _code(block: HostedResult, _: Ledger) -> tuple[str, Json]:
     return kind, {"type": "code_execution_result", **outcome, "content": []}
 
 
+def _tool_search(block: HostedResult, _: Ledger) -> tuple[str, Json]:
+    kind = "tool_search_tool_result"
+    if block.error is not None:
+        code, _separator, message = block.error.partition(": ")
+        return kind, {"type": f"{kind}_error", "error_code": code, "error_message": message or None}
+    names = block.text.split("\n") if block.text else []
+    found = [{"type": TOOL_REFERENCE, TOOL_NAME: name} for name in names]
+    return kind, {"type": "tool_search_tool_search_result", "tool_references": found}
+
+
 def _mcp(block: HostedResult, _: Ledger) -> tuple[str, Json]:
     text = dict.fromkeys(text for text in (block.text, block.error) if text)
     return "mcp_tool_result", [{"type": "text", "text": text} for text in text]
@@ -270,6 +282,7 @@ _RESULTS: dict[HostedKind, Callable[[HostedResult, Ledger], tuple[str, Json] | N
     HostedKind.WEB_FETCH: _web_fetch,
     HostedKind.CODE: _code,
     HostedKind.MCP: _mcp,
+    HostedKind.TOOL_SEARCH: _tool_search,
 }
 
 

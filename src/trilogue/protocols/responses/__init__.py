@@ -16,6 +16,7 @@ from trilogue.protocols.responses.errors import STREAMED_FAILURES, decode_error,
 from trilogue.protocols.responses.found_tools import for_others
 from trilogue.protocols.responses.sealed import may_hold_sealed, unsealed_calls, without_sealed
 from trilogue.protocols.responses.short_forms import summarize
+from trilogue.protocols.responses.tool_search import TOOL_SEARCH
 from trilogue.protocols.responses.wire import (
     FIELD_POLICIES,
     MAX_NAME,
@@ -59,5 +60,6 @@ CODEC = Codec(
     staged_blocks=frozenset({ToolCall, HostedCall}),
     builtin_tools=True,
     reasoning_summaries=True,
+    tool_search=TOOL_SEARCH,
     keeps_text=True,
 )

@@ -50,7 +50,7 @@ from trilogue.protocols.responses.output_calls import CallItem, DroppedItem, Hos
 from trilogue.protocols.responses.output_items import NO_LOGPROBS, MessageItem, OutputItem, ReasoningItem, done_item
 from trilogue.protocols.responses.snapshot import echo, is_upstreams_own, service_tier, tool_usage
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
-from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, TERMINAL
+from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, SEARCH_ITEMS, TERMINAL
 from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder, written_events
 from trilogue.protocols.stream.reply import Reply
 
@@ -293,12 +293,13 @@ class ResponsesStreamEncoder(StreamEncoder):
     def place(self, kind: str, given: str | None) -> tuple[int, str]:
         """Return the output index and the id of a new item.
 
-        The id is the upstream's own if that has this protocol, else a derived one.
+        The id is the upstream's own if that has this protocol, else a derived one. Searches that the gateway has run
+        have ids already, by which the next request knows them.
         """
         index = self._indices
         self._indices = index + 1
         # A message is two items if another one came between its parts.
-        if self.native and given and given not in self._ids:
+        if given and (self.native or kind in SEARCH_ITEMS) and given not in self._ids:
             self._ids.add(given)
             return index, given
         return index, derive_id(ID_PREFIXES.get(kind, "item_"), self._id, index)

@@ -233,8 +233,13 @@ ID_PREFIXES = {
     "shell_call": "sh_",
     "local_shell_call": "lsh_",
     "apply_patch_call": "apc_",
+    "tool_search_call": "tsc_",
+    "tool_search_output": "tso_",
 }
 """The id prefix of an item, by its type."""
+
+SEARCH_ITEMS = frozenset({"tool_search_call", "tool_search_output"})
+"""The items of a search for tools."""
 
 PROGRESS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "web_search_call": (("in_progress", "searching"), ("completed",)),

@@ -34,10 +34,14 @@ class PauseStage:
             self.paused = event
             return None
         if type(event) is Finish:
-            return replace(event, usage=_sum(self._usage, event.usage))
+            return self._ended(event)
         if type(event) is ResponseStart:
             return None if self._resumed else event
         return event if type(event) is Failed else self._numbered(event)
+
+    def _ended(self, event: Finish) -> Finish:
+        """Return the end of the last part as that of the whole response."""
+        return replace(event, usage=_sum(self._usage, event.usage))
 
     def resume(self) -> None:
         """Continue with the next part of a paused response: its blocks are numbered on and its usage is added."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from trilogue.model import FunctionTool, HostedKind, HostedTool, Json, Ledger, Native, Request, Tool, ToolResult
+from trilogue.model import FunctionTool, HostedKind, HostedTool, Json, Ledger, Native, Request, Tool, ToolResult, Turn
 from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE
 
 _ADDITION = "tool_addition"
@@ -63,13 +63,18 @@ def _offered(tool: Tool, names: dict[str, int], ledger: Ledger) -> Tool:
 
 def _found(request: Request) -> Iterator[str]:
     for turn in request.turns:
-        for block in turn.blocks:
-            if type(block) is Native and block.type == _ADDITION:
-                yield from _named(block.data.get("tool"))
-            elif type(block) is ToolResult:
-                for part in block.content:
-                    if type(part) is Native and part.type == TOOL_REFERENCE:
-                        yield from _named(part.data)
+        yield from found_in(turn)
+
+
+def found_in(turn: Turn) -> Iterator[str]:
+    """Yield the names of the tools that a turn of the client has added or found."""
+    for block in turn.blocks:
+        if type(block) is Native and block.type == _ADDITION:
+            yield from _named(block.data.get("tool"))
+        elif type(block) is ToolResult:
+            for part in block.content:
+                if type(part) is Native and part.type == TOOL_REFERENCE:
+                    yield from _named(part.data)
 
 
 def _named(reference: Json) -> Iterator[str]:
