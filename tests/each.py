@@ -50,17 +50,34 @@ def sampled(values: Iterable[Any], one_in: int, first: int = 0) -> list[Any]:
     return cases
 
 
-def each(names: str | tuple[str, ...], values: Iterable[Any], ids: Any = None) -> Decorator:
+def in_parts(name: str, values: Iterable[Any], count: int) -> pytest.MarkDecorator:
+    """Give a test a long list in so many parts: `make test` runs it with the first one, `make test-slow` with the
+    others."""
+    rows = list(values)
+    parts = [rows[first::count] for first in range(count)]
+    return pytest.mark.parametrize(
+        name,
+        [
+            pytest.param(part, id=f"part {number}", marks=[pytest.mark.slow] if number else [])
+            for number, part in enumerate(parts)
+        ],
+    )
+
+
+def each(names: str | tuple[str, ...], values: Iterable[Any], ids: Any = None, parts: int = 1) -> Decorator:
     """Run all cases in one test and then report all failures. Otherwise like `pytest.mark.parametrize`.
 
     Use it for tests without side effects, because all cases share the fixtures. A case that skips itself is a failure.
+    With `parts`, they are so many tests, of which `make test` runs the first one.
     """
     rows = list(values)
     if SEPARATE:
         return pytest.mark.parametrize(names, rows, ids=ids)
     several = [names] if isinstance(names, str) else list(names)
     cases = [_case(several, row, ids[number] if isinstance(ids, Sequence) else ids) for number, row in enumerate(rows)]
-    return lambda test: _together(test, several, cases)
+    if parts == 1:
+        return lambda test: _together(test, several, cases)
+    return lambda test: in_parts("cases", cases, parts)(_together(test, several))
 
 
 def _case(names: list[str], row: Any, name: Any) -> Case:
@@ -73,12 +90,14 @@ def _case(names: list[str], row: Any, name: Any) -> Case:
     return Case(str(named), dict(zip(names, given, strict=True)))
 
 
-def _together(test: Test, names: list[str], cases: list[Case]) -> Test:
+def _together(test: Test, names: list[str], given: list[Case] | None = None) -> Test:
+    """Return a test of these cases, or else of those that it gets as `cases`."""
     tried, file = with_tries(test), inspect.unwrap(test).__code__.co_filename
 
     @functools.wraps(test)
     def all_cases(**fixtures: Any) -> None:
         __tracebackhide__ = True
+        cases = fixtures.pop("cases") if given is None else given
         if not cases:
             pytest.skip(NO_CASES)
         failures: Failures = []
@@ -90,6 +109,8 @@ def _together(test: Test, names: list[str], cases: list[Case]) -> Test:
     parameters = inspect.signature(test).parameters
     left = [parameter for name, parameter in parameters.items() if name not in names]
     assert len(left) == len(parameters) - len(names), f"{test.__name__} must take {names}"
+    if given is None:
+        left.append(inspect.Parameter("cases", inspect.Parameter.POSITIONAL_OR_KEYWORD))
     # pytest finds the fixtures by this signature.
     all_cases.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
     return all_cases

@@ -112,19 +112,30 @@ def start(command: Sequence[str], environ: Mapping[str, str], log: IO[Any]) -> P
 
 
 def run(
-    command: Sequence[str], *, environ: Mapping[str, str] | None = None, stdin: bytes = b""
+    command: Sequence[str], *, environ: Mapping[str, str] | None = None, stdin: bytes = b"", folder: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command to its end, and return what it printed."""
+    """Run a command to its end, in this folder or else the current one, and return what it printed."""
     environ = os.environ if environ is None else environ
     if not _forks_alike(command, environ):
-        return subprocess.run(command, env=environ, input=stdin, capture_output=True, timeout=60, check=False)
+        return subprocess.run(
+            command, cwd=folder, env=environ, input=stdin, capture_output=True, timeout=60, check=False
+        )
     with TemporaryFile() as given, TemporaryFile() as printed, TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
-        code = Forked(command[3:], environ, [file.fileno() for file in (given, printed, errors)]).wait(60)
+        streams = [file.fileno() for file in (given, printed, errors)]
+        code = Forked(command[3:], environ, streams, str(folder or "")).wait(60)
         printed.seek(0)
         errors.seek(0)
         return subprocess.CompletedProcess(command, code, printed.read(), errors.read())
+
+
+def run_text(
+    command: Sequence[str], *, environ: Mapping[str, str] | None = None, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, and return what it printed as text."""
+    done = run(command, environ=environ, folder=folder)
+    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def _forks_alike(command: Sequence[str], environ: Mapping[str, str]) -> bool:

@@ -102,3 +102,18 @@ def test_a_misspelt_name_is_noticed() -> None:
 
         @each("nubmer", [1])
         def check(number: int) -> None: ...
+
+
+def test_each_part_has_its_cases_and_all_but_the_first_are_slow() -> None:
+    """Together they run every case."""
+    ran = []
+
+    @each("number", range(7), parts=3)
+    def check(number: int) -> None:
+        ran.append(number)
+
+    (parts,) = check.pytestmark
+    for part in parts.args[1]:
+        check(cases=part.values[0])
+    assert ran == [0, 3, 6, 1, 4, 2, 5]
+    assert [[mark.name for mark in part.marks] for part in parts.args[1]] == [[], ["slow"], ["slow"]]

@@ -221,7 +221,7 @@ RECORDED = [one.id for one in load.everything() if one.request is not None and (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sampled(RECORDED, 3))
+@pytest.mark.parametrize("name", sampled(RECORDED, 6))
 def test_recorded_traffic_replays_without_differences(name: str) -> None:
     """Every recording, for clients of all three protocols."""
     recording = load.load(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.redis import free_port
+from tests.forking import run_text
 
 ADMIN = "admin: {{port: {port}, key: an-admin-key-for-tests}}\n"
 IN_USE = "Address already in use; stop the program that uses it, or choose another port"
@@ -30,7 +30,7 @@ def serve(folder: Path, text: str, *options: str) -> str:
     (folder / "trilogue.yaml").write_text(text)
     environ = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
     command = [sys.executable, "-m", "trilogue", "serve", "--config", "trilogue.yaml", *options]
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    done = run_text(command, environ=environ, folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     return line

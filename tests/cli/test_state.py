@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.forking import run_text
 from tests.state.responses.making import conversation, item, response
 from trilogue import Sealer
 from trilogue.cli.app import app
@@ -113,7 +114,7 @@ def test_export_with_the_wrong_seal_key(home: Path) -> None:
     filled(home)
     (folder(home) / "seal.key").write_bytes(b"another fake key of 32 bytes ...")
     command = [sys.executable, "-m", "trilogue", "state", "export", "--key", "laptop"]
-    failed = subprocess.run(command, env=os.environ | {"HOME": str(home)}, capture_output=True, text=True, check=False)
+    failed = run_text(command, environ=os.environ | {"HOME": str(home)})
     assert failed.returncode == 2
     assert failed.stdout == ""
     assert failed.stderr == "trilogue: stored content was encrypted with a key that this gateway does not have\n"
@@ -184,7 +185,7 @@ def test_a_database_that_is_away(home: Path) -> None:
     """One line without the password."""
     (home / "trilogue.yaml").write_text("state: postgresql://user:fake-canary-pw@127.0.0.1:9/db\n")
     command = [sys.executable, "-m", "trilogue", "state"]
-    failed = subprocess.run(command, env=os.environ | {"HOME": str(home)}, capture_output=True, text=True, check=False)
+    failed = run_text(command, environ=os.environ | {"HOME": str(home)})
     assert failed.returncode == 2
     assert failed.stderr == "trilogue: cannot connect to postgresql://127.0.0.1/db: the server does not respond\n"
 

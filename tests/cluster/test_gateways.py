@@ -15,6 +15,7 @@ import pytest
 
 from tests.cluster.gateways import ACCOUNTS, cluster_config, gateways, running, state_of
 from tests.cluster.redis import Server
+from tests.forking import run_text
 from tests.gateway.pooling import ADMIN_KEY, Pooled, accepting, secret
 from tests.gateway.process import until
 from tests.scripted import thread
@@ -101,7 +102,7 @@ def assert_shown(one: Pooled, other: Pooled) -> None:
 def nodes_command(one: Pooled, *options: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "TRILOGUE_ADMIN_KEY": ADMIN_KEY}
     command = [sys.executable, "-m", "trilogue", "nodes", "--url", str(one.admin.base_url), *options]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30, check=False)
+    return run_text(command, environ=environ)
 
 
 def test_gateways_go_on_without_redis_and_agree_when_it_is_back(

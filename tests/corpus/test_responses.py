@@ -12,7 +12,7 @@ TARGETS = [pytest.param(protocol, id=protocol.short) for protocol in Protocol]
 
 @pytest.mark.slow
 @each("target", TARGETS)
-@pytest.mark.parametrize("name", sampled(load.streams(), 2))
+@pytest.mark.parametrize("name", sampled(load.streams(), 4))
 def test_recorded_stream(name: str, target: Protocol) -> None:
     """Legal, readable by the official SDK, and nothing lost that was not declared."""
     assert judge_stream(load.load(name), target).problems == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -286,15 +287,6 @@ ANSWER = {
 }
 
 
-def _cut(data: bytes) -> bytes:
-    return data[: len(data) // 2]
-
-
-def _flip(data: bytes) -> bytes:
-    """Flip bits of everything that is there."""
-    return bytes([byte ^ 0x5A if byte else 0 for byte in data[:60_000_000]]) + data[60_000_000:]
-
-
 @pytest.mark.parametrize("damage", ["cut", "emptied", "nonsense", "rows", "deleted"])
 def test_what_is_spent_is_what_the_ledger_says(tmp_path: Path, up: ScriptedUpstream, damage: str) -> None:
     text = config((FIRST,))
@@ -377,7 +369,7 @@ def _damage(file: Path, how: str) -> None:
     if how == "deleted":
         file.unlink()
     elif how == "cut":
-        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        os.truncate(file, file.stat().st_size // 2)
     elif how == "emptied":
         file.write_bytes(b"")
     elif how == "nonsense":
@@ -393,7 +385,13 @@ def _written(file: Path) -> Iterator[tuple[int, bytes]]:
     """Return what is in the file behind its header, which is sparse."""
     step = 4096
     with file.open("rb") as opened:
-        for start in range(step, file.stat().st_size, step):
-            data = opened.read(step) if opened.seek(start) else b""
+        start = step
+        while start < file.stat().st_size:
+            try:
+                start = os.lseek(opened.fileno(), start, os.SEEK_DATA) // step * step
+            except OSError:  # only a hole is left
+                return
+            data = os.pread(opened.fileno(), step, start)
             if data.strip(b"\0"):
                 yield start, data
+            start += step

@@ -34,7 +34,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "paying": {"budget": {"day": 1000, "month": 4000}},
     "unpriced": {"budget": {"day": 1000}},
     "unpriced-allowed": {"budget": {"day": 1000, "unknown_prices": "allow"}},
-    "warned": {"budget": {"total": 80}},
+    "warned": {"budget": {"total": 16}},
 }
 CONFIG = f"""\
 server: {{workers: 1}}
@@ -178,10 +178,10 @@ def test_a_warning_goes_to_the_webhook_until_it_is_accepted(pool: Pooled, hook: 
         "budget.nearly_spent",
         "key",
         "total",
-        80,
+        16,
     )
     assert first["name"] in ("config-warned", "warned")
-    assert 0.8 * 80 <= first["spent"] <= 80
+    assert 0.8 * 16 <= first["spent"] <= 16
     headers, body = hook.received[1]
     assert headers["webhook-id"] == first["id"]
     signed = f"{first['id']}.{headers['webhook-timestamp']}.".encode() + body

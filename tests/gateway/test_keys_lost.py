@@ -8,7 +8,6 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.forking import run_text
 from tests.gateway.process import Started, started, until
 from tests.state.responses.postgres import Server
 from tests.timing import PATIENCE, turns
@@ -240,7 +240,8 @@ def test_commands_take_no_changes_away(tmp_path: Path) -> None:
             other.join()
         for name in names:
             command = ["keys", "revoke", name, "--config", str(tmp_path / "trilogue.yaml")]
-            subprocess.run([sys.executable, "-m", "trilogue", *command], env={**os.environ, **environ}, check=True)
+            done = run_text([sys.executable, "-m", "trilogue", *command], environ={**os.environ, **environ})
+            assert done.returncode == 0, done.stderr
             assert store.find(name).revoked is not None
             assert file.with_name(f"{file.name}-wal").exists()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import socketserver
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.forking import run_text
 from tests.gateway.pooling import ADMIN, Pooled, pooled
 from tests.gateway.process import environment, until
 from tests.scripted import thread
@@ -110,7 +110,9 @@ def test_the_command_shows_the_reason(gateway: Pooled) -> None:
     command = [sys.executable, "-m", "trilogue", "accounts", "--config", str(config)]
 
     def shown(*options: str) -> str:
-        return subprocess.run([*command, *options], env=environ, capture_output=True, text=True, check=True).stdout
+        done = run_text([*command, *options], environ=environ)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     until(lambda: "closed/closed " in shown() and "network: the upstream refused the connection, " in shown())
     lines = [json.loads(line) for line in shown("--json").splitlines()]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from tests.forking import run_text
 from tests.gateway.process import environment, started
 from tests.gateway.wire import exchange, post
 from trilogue.cli.check import check
@@ -81,9 +81,7 @@ def test_two_mistakes_are_two_lines(folder: Path) -> None:
 def test_the_gateway_does_not_start(folder: Path, mistake: str) -> None:
     (folder / "trilogue.yaml").write_text(DEMO + mistake)
     command = [sys.executable, "-m", "trilogue", "serve", "--config", str(folder / "trilogue.yaml"), "--port", "0"]
-    done = subprocess.run(
-        command, env=environment(folder, None), capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_text(command, environ=environment(folder, None))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"trilogue: {folder / 'trilogue.yaml'}: policies.a: ")

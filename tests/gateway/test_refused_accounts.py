@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.forking import run_text
 from tests.gateway.pooling import ADMIN, ADMIN_KEY, Pooled, pooled
 from tests.gateway.process import environment, until
 from tests.scripted import thread
@@ -48,7 +48,9 @@ def command(served: Pooled, *arguments: str) -> str:
     file = served.gateway.config_file
     line = [sys.executable, "-m", "trilogue", *arguments, "--config", str(file)]
     environ = environment(file.parent, {"ADMIN_KEY": ADMIN_KEY})
-    return subprocess.run(line, env=environ, capture_output=True, text=True, check=True).stdout
+    done = run_text(line, environ=environ)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @EVERY_CLIENT

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forking import run_text
 from tests.gateway.process import command, environment, started
 from tests.gateway.wire import Answer, exchange, outcome, parse, payload, post
 from tests.scripted.ask import PATHS
@@ -20,9 +21,7 @@ EVERYWHERE = ".".join("0000")
 def serve(directory: Path, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run the command to its end, without any configuration of this machine."""
     clean = environment(directory, {"HOME": str(directory), "XDG_CONFIG_HOME": str(directory), **environ})
-    return subprocess.run(
-        command(*options), env=clean, cwd=directory, capture_output=True, text=True, timeout=20, check=False
-    )
+    return run_text(command(*options), environ=clean, folder=directory)
 
 
 def refused(result: subprocess.CompletedProcess[str]) -> list[str]:

@@ -1,12 +1,14 @@
 """Random but legal streams of each protocol, through all nine pairs: what must hold whatever the upstream does."""
 
 import json
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
 import pytest
 
 import trilogue
+from tests.each import in_parts
 from tests.judges import sdk
 from tests.mapping.cases import Body, C, M, R, request
 from tests.mapping.streams import Block, Habits, draw, draw_habits, split, write
@@ -34,9 +36,9 @@ class Sample:
         self.says = f"seed {seed}: {self.blocks} {self.stop} {self.habits}"
 
 
-def samples(protocol: Protocol, count: int = SEEDS) -> list[Sample]:
+def samples(protocol: Protocol, seeds: Iterable[int]) -> list[Sample]:
     """The same random streams every time."""
-    return [Sample(protocol, seed) for seed in range(count)]
+    return [Sample(protocol, seed) for seed in seeds]
 
 
 def translate(data: bytes, source: Protocol, target: Protocol) -> tuple[bytes, StreamTranslator]:
@@ -53,9 +55,10 @@ def broken(target: Protocol, out: bytes, *, own: bool, usage: bool = True) -> li
 
 
 @every_pair
-def test_output_is_clean(source: Protocol, target: Protocol) -> None:
+@in_parts("seeds", range(SEEDS), 3)
+def test_output_is_clean(source: Protocol, target: Protocol, seeds: list[int]) -> None:
     """Encoders emit only what the rules of the protocol allow, whatever came in, and never fail on what is legal."""
-    for sample in samples(source):
+    for sample in samples(source, seeds):
         out, translator = translate(sample.data, source, target)
         assert translator.failed is None, sample.says
         assert not broken(target, out, own=source is not target, usage=sample.habits.usage != "none"), sample.says
@@ -64,7 +67,7 @@ def test_output_is_clean(source: Protocol, target: Protocol) -> None:
 @every_pair
 def test_official_clients_accept_it(source: Protocol, target: Protocol) -> None:
     """The accumulators of the official SDKs take it and see what the model said."""
-    for sample in samples(source, 12):
+    for sample in samples(source, range(12)):
         out, _ = translate(sample.data, source, target)
         verdict = sdk.accumulate(target, out)
         assert verdict.error is None, f"{verdict.error!r} {sample.says}"
@@ -101,9 +104,10 @@ def meant(sample: Sample) -> tuple[str, list[tuple[str, Any]]]:
 
 
 @every_pair
-def test_what_the_model_said_arrives(source: Protocol, target: Protocol) -> None:
+@in_parts("seeds", range(SEEDS), 3)
+def test_what_the_model_said_arrives(source: Protocol, target: Protocol, seeds: list[int]) -> None:
     """Text in order and calls with their arguments, however they were cut and mixed."""
-    for sample in samples(source):
+    for sample in samples(source, seeds):
         out, _ = translate(sample.data, source, target)
         whole = trilogue.collect_stream(out, protocol=target)
         text, calls = said(target, whole)
@@ -114,9 +118,10 @@ def test_what_the_model_said_arrives(source: Protocol, target: Protocol) -> None
 
 
 @every_pair
-def test_chunk_boundaries_do_not_matter(source: Protocol, target: Protocol) -> None:
+@in_parts("seeds", range(40), 3)
+def test_chunk_boundaries_do_not_matter(source: Protocol, target: Protocol, seeds: list[int]) -> None:
     """A23: the same bytes in any split give the same bytes."""
-    for sample in samples(source, 40):
+    for sample in samples(source, seeds):
         whole, _ = translate(sample.data, source, target)
         if "trl2." in whole.decode():
             continue  # a sealed value is different every time
@@ -154,9 +159,10 @@ def ordered(source: Protocol, sample: Sample) -> bool:
 
 
 @cross_pairs
-def test_streamed_equals_collected(source: Protocol, target: Protocol) -> None:
+@in_parts("seeds", range(SEEDS), 3)
+def test_streamed_equals_collected(source: Protocol, target: Protocol, seeds: list[int]) -> None:
     """A10: the stream, put together, is the translation of the whole answer."""
-    for sample in samples(source):
+    for sample in samples(source, seeds):
         out, _ = translate(sample.data, source, target)
         streamed = trilogue.collect_stream(out, protocol=target)
         whole = trilogue.collect_stream(sample.data, protocol=source)
@@ -166,9 +172,10 @@ def test_streamed_equals_collected(source: Protocol, target: Protocol) -> None:
 
 
 @cross_pairs
-def test_losses_of_a_stream_are_those_of_the_response(source: Protocol, target: Protocol) -> None:
+@in_parts("seeds", range(SEEDS), 3)
+def test_losses_of_a_stream_are_those_of_the_response(source: Protocol, target: Protocol, seeds: list[int]) -> None:
     """What cannot be carried is declared either way; what nobody knows of an event is no part of a whole answer."""
-    for sample in samples(source):
+    for sample in samples(source, seeds):
         _, translator = translate(sample.data, source, target)
         beside = source is M and any(mark in sample.data for mark in (b"content_block_fancy", b'"strange"'))
         whole = trilogue.collect_stream(sample.data, protocol=source)
@@ -179,9 +186,10 @@ def test_losses_of_a_stream_are_those_of_the_response(source: Protocol, target: 
 
 
 @every_pair
-def test_a_cut_is_a_whole_response_or_an_error(source: Protocol, target: Protocol) -> None:
+@in_parts("seeds", range(30), 3)
+def test_a_cut_is_a_whole_response_or_an_error(source: Protocol, target: Protocol, seeds: list[int]) -> None:
     """A15: an upstream that ends early gives the client's own form of an error, never a made-up end."""
-    for sample in samples(source, 30):
+    for sample in samples(source, seeds):
         cuts = {sample.rng.randrange(len(sample.data)) for _ in range(6)}
         cuts |= {sample.data.rfind(b"data:", 0, cut) for cut in cuts} - {-1}
         for cut in cuts:
@@ -248,12 +256,15 @@ def small(protocol: Protocol) -> list[bytes]:
 
 
 @every_pair
-def test_mutated_bytes_never_let_a_foreign_exception_escape(source: Protocol, target: Protocol) -> None:
+@in_parts("numbers", range(MUTATIONS), 3)
+def test_mutated_bytes_never_let_a_foreign_exception_escape(
+    source: Protocol, target: Protocol, numbers: list[int]
+) -> None:
     """Whatever the bytes, the client gets a stream of its own protocol with exactly one end."""
-    rng = Random(f"{source.short}{target.short}")
+    rng = Random(f"{source.short}{target.short}{numbers[0]}")
     seeds = small(source)
     exchange = trilogue.translate_request(request(target), source=target, target=source).exchange
-    for number in range(MUTATIONS):
+    for number in range(len(numbers)):
         data = mutate(seeds[number % len(seeds)], rng)
         translator = StreamTranslator(source=source, target=target, exchange=exchange)
         try:

@@ -28,7 +28,7 @@ def test_a_stream_of_every_shape_can_be_made(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@each("entry", entries("streams"), ids=named)
+@each("entry", entries("streams"), ids=named, parts=3)
 def test_stream(entry: Entry, target: Protocol) -> None:
     """Legal, readable by the official SDK, and nothing lost that was not declared."""
     protocol, line = entry
@@ -58,7 +58,7 @@ def test_a_response_of_every_shape_can_be_made(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@each("entry", entries("responses"), ids=named)
+@each("entry", entries("responses"), ids=named, parts=3)
 def test_response(entry: Entry, target: Protocol) -> None:
     """Legal, readable by the official SDK, and nothing lost that was not declared."""
     assert judge_body(made.responded(*entry), target).problems == []
@@ -78,7 +78,7 @@ def test_a_case_with_every_field_can_be_made(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@each("entry", FIELDS, ids=named)
+@each("entry", FIELDS, ids=named, parts=3)
 def test_field(entry: Entry, target: Protocol) -> None:
     """What only some servers say changes nothing for the client, or is declared."""
     recording = with_field(*entry)

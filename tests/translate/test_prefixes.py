@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import in_parts
 from tests.translate.sessions import MARK_VALUES, C, M, R, Session
 from trilogue import Protocol, Target, translate_request
 
@@ -47,11 +48,12 @@ EVERY_PAIR = pytest.mark.parametrize(
 @pytest.mark.parametrize("marks", [True, False], ids=["marks", "unmarked"])
 @pytest.mark.parametrize("echoes", [True, False], ids=["echoed", "forgotten"])
 @EVERY_PAIR
+@in_parts("seeds", SEEDS, 4)
 def test_a_request_begins_with_the_one_before(
-    source: Protocol, target: Protocol, model: str, echoes: bool, marks: bool
+    source: Protocol, target: Protocol, model: str, echoes: bool, marks: bool, seeds: list[int]
 ) -> None:
     """Whatever is called, answered and remembered on the way."""
-    for seed in SEEDS:
+    for seed in seeds:
         session = Session(source, Target.of(target, model, provider="up", account="a"), seed, marks, echoes)
         sent = [translated.body for translated in session.requests(4)]
         for number, (before, after) in enumerate(pairwise(map(prefix, sent))):

@@ -48,7 +48,7 @@ def judged(vendor: str, target: Target, client: str, name: str, body: dict[str, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("vendor", "protocol", "model"), sampled(COMBINATIONS, 3))
+@pytest.mark.parametrize(("vendor", "protocol", "model"), sampled(COMBINATIONS, 6))
 def test_no_setting_of_a_client_is_sent_and_refused(vendor: str, protocol: str, model: str) -> None:
     """Every setting of the two other protocols, alone and with others, is accepted or refused with a reason."""
     target = Target.of(protocol, model, vendor=vendor)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.vendors import (
     cases_anthropic,
     cases_anthropic_requests,
@@ -105,7 +106,7 @@ def _mutations(value: Any) -> Iterator[Any]:
             yield from ([*value[:index], changed, *value[index + 1 :]] for changed in _mutations(inner))
 
 
-@each_case
+@each("case", CASES, ids=[f"{case.rule}-{case.model}" for case in CASES], parts=3)
 def test_odd_bodies_break_no_rule(case: Case) -> None:
     """The judge reads whatever a translator wrote, so a wrong type gives a reason and never an exception."""
     for body in _mutations(case.body(case.refused)):

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.forking import run_text
 from tests.gateway.pooling import ADMIN, Pooled, accepting, pooled, secret
 from tests.gateway.process import environment, until
 from tests.gateway.usage.killing import run
@@ -95,13 +96,8 @@ def printed_by(folder: Path, *options: str) -> str:
 
 def command(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the command as a process."""
-    return subprocess.run(
-        [sys.executable, "-m", "trilogue", "usage", "--config", str(folder / "trilogue.yaml"), *options],
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    line = [sys.executable, "-m", "trilogue", "usage", "--config", str(folder / "trilogue.yaml"), *options]
+    return run_text(line, environ=environment(folder))
 
 
 def test_costs_are_exact(pool: Pooled) -> None:
