@@ -76,7 +76,7 @@ class Stage:
         self._counts, self._usage = self._metrics(), self._used()
         parts = {
             "": "\n".join(self._parts),
-            "upstream": "\n\n".join(map(shown.upstream_request, self.up.requests[self._asked :])),
+            "upstream": shown.upstream_requests(self.up.requests[self._asked :]),
             "log": "\n".join(map(shown.log_line, self._log()[self._logged :])),
             "metrics": shown.changes(counts, self._counts),
             "usage": shown.changes(usage, self._usage),

@@ -12,8 +12,8 @@ from hashlib import blake2b
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _DURATIONS = (
-    "at|started|first_byte|ended|took|waited|wait|duration_ms|ttft_ms|duration_seconds|seconds|age_seconds|"
-    "asked_at|decided_at|until|rests|resets_at|lag_ms|pid|worker|port|timestamp"
+    r"at|started|first_byte|ended|took|waited|wait|\w+_ms|\w*seconds|asked_at|decided_at|until|rests|resets_at|pid|"
+    "worker|port|timestamp"
 )
 _NUMBERED = {
     "sealed": r"trl\d\.[\w-]+",
@@ -31,9 +31,12 @@ _TIME = re.compile(
 )
 _DURATION = re.compile(rf'("(?:{_DURATIONS})": ?){_NUMBER}')
 # Whether an attempt finds a connection that is open already is chance.
-_CONNECT = re.compile(rf'("connect": ?)(?:null|{_NUMBER})')
+_CONNECT = re.compile(rf'("connect(?:_ms)?": ?)(?:null|{_NUMBER})')
 _RESET = re.compile(r"^((?:retry-after|[\w-]*ratelimit[\w-]*reset[\w-]*): ).*$", re.MULTILINE)
-_PADDING = re.compile(r'("obfuscation": ?)"[^"]*"')
+# Padding, and the end of a key.
+_RANDOM = re.compile(r'("(?:obfuscation|shown)": ?)"[^"]*"')
+# Times in a capture do not always have as many digits.
+_SIZE = re.compile(r'("bytes": ?)\d{4,}')
 _VARIES = re.compile("|".join(f"(?P<{name}>{part})" for name, part in _NUMBERED.items()))
 
 
@@ -50,10 +53,11 @@ def normalised(text: str, known: Mapping[str, str]) -> str:
         seen = numbers.setdefault(kind, {})
         return f"<{kind} {seen.setdefault(value, len(seen) + 1)}>"
 
-    text = _DURATION.sub(r"\1<seconds>", text)
     text = _CONNECT.sub(r"\1<seconds or null>", text)
+    text = _DURATION.sub(r"\1<seconds>", text)
     text = _RESET.sub(r"\1<seconds>", text)
-    text = _PADDING.sub(r'\1"<padding>"', text)
+    text = _SIZE.sub(r"\1<bytes>", text)
+    text = _RANDOM.sub(r'\1"<random>"', text)
     return _VARIES.sub(placeholder, _TIME.sub("<time>", text))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.gateway.wire import Answer
@@ -46,8 +46,14 @@ def text(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
-def upstream_request(request: Recorded) -> str:
-    """Return a request as the upstream got it."""
+def upstream_requests(requests: Sequence[Recorded]) -> str:
+    """Return requests as the upstream got them, in their order. Lists of models are asked for at the same time."""
+    listing = [one for one in requests if one.path == "/v1/models"]
+    others = [one for one in requests if one.path != "/v1/models"]
+    return "\n\n".join([*sorted(map(_upstream_request, listing)), *map(_upstream_request, others)])
+
+
+def _upstream_request(request: Recorded) -> str:
     return f"{request.method} {request.target}\n{headers(request.headers, request.body)}\n\n{text(request.body)}"
 
 
@@ -94,25 +100,23 @@ def changes(before: Mapping[str, float], after: Mapping[str, float]) -> str:
 
 
 def capture(data: bytes) -> str:
-    """Return a capture. Pieces of a body are put together: where one ends is up to the network."""
+    """Return a capture. The pieces of a body are put together: where one ends, and what comes between, is chance."""
     lines: list[dict[str, Any]] = []
+    bodies: dict[tuple[str, int], dict[str, Any]] = {}
     for line in map(json.loads, data.decode().splitlines()):
-        before = lines[-1] if lines else {}
-        if _is_piece(line) and _is_piece(before) and _place(line) == _place(before):
-            before["bytes"] += _content(line)
-        elif _is_piece(line):
-            lines.append({**_place(line), "bytes": _content(line)})
-        else:
+        if not _is_piece(line):
             lines.append(line)
+            continue
+        place = (line["phase"], line.get("attempt", 0))
+        if place not in bodies:
+            bodies[place] = {"phase": place[0], "attempt": place[1], "body": b""}
+            lines.append(bodies[place])
+        bodies[place]["body"] += _content(line)
     return "\n".join(map(_compact, lines))
 
 
 def _is_piece(line: dict[str, Any]) -> bool:
-    return "bytes" in line or (("text" in line or "base64" in line) and "status" not in line and "method" not in line)
-
-
-def _place(line: dict[str, Any]) -> dict[str, Any]:
-    return {name: line.get(name) for name in ("phase", "attempt")}
+    return ("text" in line or "base64" in line) and "status" not in line and "method" not in line
 
 
 def _content(line: dict[str, Any]) -> bytes:

@@ -94,6 +94,7 @@ def _cancelled(stage: Stage) -> None:
 def _socket(stage: Stage) -> None:
     """Two turns, a model that is not there, and a message that is none."""
     with socket_to(stage.url) as connection:
+        stage.more_lines(1)
         for number, model in enumerate(("chat/text", "responses/text", "messages/text", "nowhere/text")):
             connection.create(model, f"Turn {number}")
             stage.say("\n".join(map(json.dumps, connection.events())))
@@ -128,7 +129,8 @@ def _part(reason: str, text: str, stream: bool) -> Iterable[Step]:
         {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage},
         {"type": "message_stop"},
     ]
-    return sse_answer(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events)
+    # In one piece: where a network cuts a stream is chance.
+    return sse_answer([b"".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in events)])
 
 
 def _cases() -> dict[str, Run]:
