@@ -111,7 +111,7 @@ def _paused(client: Protocol, stream: bool, stage: Stage) -> None:
     """The upstream pauses once, for tools that it runs itself."""
     stage.up.say(*_part("pause_turn", "First. ", stream))
     stage.up.say(*_part("end_turn", "The end.", stream))
-    search = {"web_search_options": {}} if client is C else {"tools": [{"type": "web_search"}]}
+    search: dict[str, Any] = {"web_search_options": {}} if client is C else {"tools": [{"type": "web_search"}]}
     stage.send(asking(client, "messages/claude-sonnet-4-5", stream=stream, **search))
 
 
@@ -121,7 +121,7 @@ def _part(reason: str, text: str, stream: bool) -> Iterable[Step]:
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [block], "usage": usage}
     if not stream:
         return [json_answer(200, [], {**message, "stop_reason": reason, "stop_sequence": None})]
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**message, "content": [], "stop_reason": None, "stop_sequence": None}},
         {"type": "content_block_start", "index": 0, "content_block": {**block, "text": ""}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
