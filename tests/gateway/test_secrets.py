@@ -55,6 +55,8 @@ CONFIG = (
 """Whatever the upstream says, its one account stays in use."""
 PATIENT = re.sub(r" *timeouts: .*\n", "", CONFIG)
 """For tests that wait for no clock: on a busy machine a short one is over before the upstream has spoken."""
+UNTRIED = PATIENT.replace("action: next", "action: client")
+"""The client gets the first error as it is: no retry puts words of our own in its place."""
 LONG = 60.0
 SCENARIOS = [*ERRORS, *FAULTS, "text", "tools", "reasoning", "refusal", "no-such-model"]
 SLOW = [one for one in FAULTS if one == "drip" or one.startswith("hang")]
@@ -78,6 +80,13 @@ def gateway(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> I
 def patient(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     """The same, with all the time that it takes."""
     with started(tmp_path_factory.mktemp("patient"), PATIENT, up.url, environ=ENVIRON) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def untried(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """The same, but no error is tried elsewhere."""
+    with started(tmp_path_factory.mktemp("untried"), UNTRIED, up.url, environ=ENVIRON) as running:
         yield running
 
 
@@ -210,21 +219,46 @@ SLIPS = {
     "header": f"no such team: {SECRETS['header value']}",
     "cut": "x" * 1980 + SECRETS["upstream key"],
 }
+KEPT = {
+    "key": b"Incorrect API key provided",
+    "address": b"no such path",
+    "masked key": b"Incorrect API key provided",
+    "organisation": b"Rate limit reached",
+    "project": b"does not have access",
+    "header": b"no such team",
+    "cut": b"x" * 300,
+}
+"""words of these errors that are no secret: a client that gets them has got the upstream's error"""
+
+
+def check_slips(gateway: Started, up: ScriptedUpstream, case: str, way: str) -> list[Answer]:
+    """Check what every pair makes of such an error, for the client and for the log. Return what clients got."""
+    answers: list[Answer] = []
+    for upstream in Protocol:
+        for asked_by, answer in asyncio.run(told(gateway, up, upstream, slips(upstream, SLIPS[case])[way])).items():
+            assert way == "too late" or outcome(answer, asked_by[0]).how in ("http", "stream"), asked_by
+            inside = [word for word in (*INSIDE, SECRETS["header value"]) if word[:18].encode() in answer.raw]
+            assert inside == [], asked_by
+            answers.append(answer)
+    ids = {answer.headers["x-request-id"] for answer in answers}
+    until(lambda: ids <= set(re.findall(r'"request_id":"(.*?)"', gateway.log)), LONG)
+    assert [word for word in (*INSIDE, SECRETS["header value"]) if word[:18] in gateway.log] == []
+    return answers
 
 
 @pytest.mark.parametrize("case", SLIPS)
 @pytest.mark.parametrize("way", ["whole", "first", "mid", "at once", "in bits", "too late"])
 def test_an_upstream_that_talks_too_much_after_200(patient: Started, up: ScriptedUpstream, case: str, way: str) -> None:
     """The same in an answer that began well, translated and passed through, for the client and for the log."""
-    ids: set[str] = set()
-    for upstream in Protocol:
-        for asked_by, answer in asyncio.run(told(patient, up, upstream, slips(upstream, SLIPS[case])[way])).items():
-            assert way == "too late" or outcome(answer, asked_by[0]).how in ("http", "stream"), asked_by
-            inside = [word for word in (*INSIDE, SECRETS["header value"]) if word[:18].encode() in answer.raw]
-            assert inside == [], asked_by
-            ids.add(answer.headers["x-request-id"])
-    until(lambda: ids <= set(re.findall(r'"request_id":"(.*?)"', patient.log)), LONG)
-    assert [word for word in (*INSIDE, SECRETS["header value"]) if word[:18] in patient.log] == []
+    check_slips(patient, up, case, way)
+
+
+@pytest.mark.parametrize("case", SLIPS)
+@pytest.mark.parametrize("way", ["whole", "first"])
+def test_an_error_that_is_not_retried(untried: Started, up: ScriptedUpstream, case: str, way: str) -> None:
+    """An error before any content goes to the client in the upstream's own words, but for what is secret."""
+    for answer in check_slips(untried, up, case, way):
+        assert KEPT[case] in answer.raw
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])

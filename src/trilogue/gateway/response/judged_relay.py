@@ -65,6 +65,8 @@ class JudgedRelay(StreamRelay):
             if not reading.done():
                 reading.cancel()
                 await asyncio.wait({reading})
+            # Break the reference cycle: the error that is raised holds this frame, and the task holds the error.
+            del reading
 
     async def _read_stream(self) -> None:
         await super()._read()
@@ -77,7 +79,11 @@ class JudgedRelay(StreamRelay):
         if driving is not None and decided:
             driving.result()
         if reading.done():
-            reading.result()
+            try:
+                reading.result()
+            finally:
+                # As in `_read`: an error that is raised here holds this frame.
+                del reading
             return decided
         # A verdict has ended the response while the upstream goes on.
         return is_over(self._path)
