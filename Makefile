@@ -10,7 +10,7 @@ RUN_STAMP := $(VENV)/.installed-to-run
 RUN_LOCK := $(firstword $(wildcard requirements-run.lock) requirements.lock)
 # Compile once: several processes read these files, and where Python is told not to keep bytecode, hundreds would.
 # Two processes more than there are cores: many tests wait for a time limit, not for the processor.
-PYTEST := $(BIN)/python -m compileall -q src tests && PYTHONDONTWRITEBYTECODE= \
+PYTEST := $(BIN)/python -m compileall -q -x '/test_[^/]*[.]py' src tests && PYTHONDONTWRITEBYTECODE= \
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal
 NEEDS := 'import sys; sys.version_info >= (3, 11) or sys.exit("Trilogue needs Python 3.11 or newer; this is " \
 	+ sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'

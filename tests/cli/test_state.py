@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from trilogue.cli.state import Progress, state
 from trilogue.config import state_directory
 from trilogue.gateway.setup.access import owner_of
 from trilogue.gateway.setup.response_store import FILE_NAME
+from trilogue.keys.managed import new_key_id
 from trilogue.state.responses import ResponseStore, SqliteDatabase, StoredReasoning
 
 LAPTOP, OLD_LAPTOP, PHONE = (
@@ -107,6 +109,17 @@ def test_export_is_decrypted_and_of_one_key(home: Path) -> None:
     assert [line["type"] for line in phone] == ["conversation", "conversation_item", "conversation_item", "reasoning"]
     assert phone[0]["metadata"] == {"topic": "tests"}
     assert phone[1]["item"]["id"] == "m2"
+
+
+def test_a_key_that_was_made_at_run_time_is_found_by_its_name(home: Path) -> None:
+    owner = f"tablet:{new_key_id()}"
+    filled(home)
+    with closing(ResponseStore(SqliteDatabase(folder(home) / FILE_NAME), Sealer([SEAL]).storage_keys)) as store:
+        store.responses.put(response("resp_tablet", owner))
+    assert [json.loads(line)["id"] for line in run("export", "--key", "tablet").output.splitlines()] == ["resp_tablet"]
+    deleted = run("delete", "--key", "tablet", "--yes")
+    assert deleted.exit_code == 0, deleted.output
+    assert run("export", "--key", "tablet").exit_code == 2
 
 
 def test_export_with_the_wrong_seal_key(home: Path) -> None:

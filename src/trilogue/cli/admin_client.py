@@ -55,11 +55,14 @@ class AdminClient:
         """Return the JSON of a DELETE request. Raises AdminError."""
         return _parsed(self.read("DELETE", path), self.url)
 
-    def read(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        """Send a request and return the body of a successful response. Raises AdminError."""
+    def read(self, method: str, path: str, body: bytes | None = None, seconds: float = SECONDS) -> bytes:
+        """Send a request and return the body of a successful response. Raises AdminError.
+
+        `seconds`: how long the gateway may be silent.
+        """
         parts = urlsplit(self.url)
         connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        connection = connect(parts.hostname or "", parts.port, timeout=SECONDS)
+        connection = connect(parts.hostname or "", parts.port, timeout=seconds)
         headers = {"authorization": f"Bearer {self._key}", "content-type": "application/json"}
         try:
             connection.request(method, f"{parts.path}{path}", body, headers)

@@ -20,6 +20,8 @@ from trilogue.protocols.openai.codex import INSTRUCTIONS, catalogue_entry
 from trilogue.routing import LONG_CONTEXT
 
 SECONDS = 10.0
+ASK_SECONDS = 5.0
+"""how long the start of a client waits for a gateway that accepts connections and says nothing"""
 USUAL_OUTPUT = 32_000
 """the output limit that Claude Code asks for; a lower one is worth telling, a higher one would only reserve more"""
 _MADE_FOR = re.compile(r"(?<=agent) based on [A-Za-z]+-\d+(\.\d+)*")
@@ -48,7 +50,7 @@ def _model(values: Mapping[str, str]) -> Wire:
     """Return what the gateway says about the model; nothing if it does not know it."""
     name = values["model"].removesuffix(LONG_CONTEXT)
     with suppress(AdminError):
-        data = AdminClient(values["url"], values["key"]).read("GET", f"/v1/models/{quote(name)}")
+        data = AdminClient(values["url"], values["key"]).read("GET", f"/v1/models/{quote(name)}", seconds=ASK_SECONDS)
         return parse_object(data) or {}
     return {}
 

@@ -38,7 +38,8 @@ from trilogue.state.responses import (
 Exported = StoredResponse | StoredConversation | ConversationItem | StoredReasoning
 
 PROGRESS_SECONDS = 1.0
-_OWNER = re.compile(r"(.*):[0-9a-f]{24}")
+_OWNER = re.compile(r"(.*):(?:[0-9a-f]{24}|key_[0-9a-f]{16})")
+"""keys of the configuration have a digest behind the name, those that were made at run time their id"""
 _COLUMNS = ("key", "responses", "conversations", "reasoning", "size", "oldest", "newest")
 
 
