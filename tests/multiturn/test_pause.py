@@ -169,3 +169,23 @@ def test_the_loss_is_declared(one: Gateway) -> None:
     assert "stop.pause_turn" in raw.headers["trilogue-loss"]
     raw = one.client.responses.with_raw_response.create(model=MODEL, input="pause 3", **TOOLS)
     assert "stop.pause_turn" not in raw.headers.get("trilogue-loss", "")
+
+
+class InOnePiece(StrictUpstream):
+    """A strict upstream that sends each part at once."""
+
+    def _messages(self, request: Recorded, account: str, number: int) -> Iterable[Step]:
+        steps = list(super()._messages(request, account, number))
+        return [b"".join(step for step in steps if isinstance(step, bytes))]
+
+
+@EITHER
+def test_all_parts_are_counted(tmp_path: Path, stream: bool) -> None:
+    """The usage ledger has what the client was told, also where a part comes in one piece."""
+    with thread.running(InOnePiece()) as up:
+        assert isinstance(up, InOnePiece)
+        with gateway(tmp_path, up, settings(accounts=("a",))) as running:
+            said = ResponsesAgent(running.client, MODEL, stream=stream, **TOOLS).say("pause 3")
+            total = running.http().get("/v1/usage").json()["usage"]["total"]
+    assert said.native["usage"]["input_tokens"] == IN * 4
+    assert (total["input_tokens"], total["output_tokens"]) == (IN * 4, OUT * 4)

@@ -283,7 +283,8 @@ class StreamRelay:
 
     def _settle(self) -> None:
         """Settle the request if the response is over: the client must not have its end before that."""
-        if is_over(self._path) and not self._settled:
+        # A response that is paused goes on, and costs more.
+        if is_over(self._path) and not self._path.paused and not self._settled:
             self._settled = True
             self._note_outcome()
             self._client.settle()
