@@ -162,7 +162,7 @@ def test_a_way_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     named = {f"trilogue.gateway.{name}": {f"trilogue.gateway.{one}" for one in seen} for name, seen in graph.items()}
     monkeypatch.setattr("tests.architecture.calls.modules", lambda: named)
     went = [
-        Call((above, "start"), "serving/connection.py"),
+        Call((above, "start"), "net/server/connection.py"),
         Call((helper, "count"), above),
         Call((below, "loop"), above),
         Call((helper, "count"), below),
@@ -170,7 +170,7 @@ def test_a_way_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert returns(went) == []
     callback = Call((above, "Attempt.make"), below)
     assert returns([*went, callback, callback]) == [Return(below, (above, "Attempt.make"))]
-    assert returns([*went, Call((above, "take"), "upstream/exchange.py"), Call((above, "end"), "")]) == []
+    assert returns([*went, Call((above, "take"), "net/client/exchange.py"), Call((above, "end"), "")]) == []
 
 
 def test_numbers_that_are_not_the_limits_are_found() -> None:

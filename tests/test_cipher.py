@@ -2,7 +2,7 @@
 
 import pytest
 
-from trilogue.cipher import KEY_BYTES, NONCE_BYTES, Changed, Cipher, RepeatableCipher
+from trilogue.base.cipher import KEY_BYTES, NONCE_BYTES, Changed, Cipher, RepeatableCipher
 
 KEY, NONCE = b"k" * KEY_BYTES, b"n" * NONCE_BYTES
 SEALED = Cipher(KEY).encrypt(NONCE, b"text", b"bound")

@@ -22,27 +22,29 @@ import uvloop
 from benchmarks.core import STREAMS
 from tests.timing import turns
 from trilogue import Protocol, Sealer, StreamTranslator
-from trilogue.config import load
-from trilogue.gateway.capture.session import MOST_REQUESTS, SessionRequest
-from trilogue.gateway.capture.worker_capture import WorkerCapture
+from trilogue.app.worker import WorkerState
+from trilogue.config.load import load
 from trilogue.gateway.endpoints.app import Gateway, not_http
+from trilogue.gateway.features.capture.session import MOST_REQUESTS, SessionRequest
+from trilogue.gateway.features.capture.worker_capture import WorkerCapture
+from trilogue.gateway.features.metrics.requests import RequestMetrics
+from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
+from trilogue.gateway.features.usage.ledger.reading import UsageQuery
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.gateway.features.usage.observer import UsageObserver
+from trilogue.gateway.gateway import Services
 from trilogue.gateway.log.lines import journal
-from trilogue.gateway.metrics.requests import RequestMetrics
-from trilogue.gateway.observe.observer import Observer
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.observer import Observer
+from trilogue.gateway.record import RequestRecord
 from trilogue.gateway.response.pass_through import PassThrough
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.setup.worker_state import WorkerState
-from trilogue.gateway.usage.observer import UsageObserver
-from trilogue.pool import Attempt
+from trilogue.net.client.connection import Connection
+from trilogue.net.client.exchange import HttpExchange
+from trilogue.net.client.interface import UpstreamRequest, UpstreamTimeouts
+from trilogue.net.server.connection import ClientConnection
+from trilogue.net.server.known_heads import KnownHeads
 from trilogue.protocols.stream.reply import Reply
-from trilogue.serving.connection import ClientConnection
-from trilogue.serving.known_heads import KnownHeads
-from trilogue.state.database import MemoryDatabase
-from trilogue.state.ledger import LedgerTables, UsageLedger, UsageQuery
-from trilogue.upstream import UpstreamRequest, UpstreamTimeouts
-from trilogue.upstream.connection import Connection
-from trilogue.upstream.exchange import HttpExchange
+from trilogue.routing.pool.decision import Attempt
+from trilogue.storage.database.memory import MemoryDatabase
 
 MARGIN = 1.2
 EVENTS = 200

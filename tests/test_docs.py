@@ -12,10 +12,10 @@ import pytest
 
 import trilogue
 from trilogue import LOSSES
-from trilogue.cli.app import COMMANDS, app
-from trilogue.cli.convert import losses_table
-from trilogue.cli.models import models_table
-from trilogue.cli.presets import presets_table
+from trilogue.app.cli.app import COMMANDS, app
+from trilogue.app.cli.convert import losses_table
+from trilogue.app.cli.models import models_table
+from trilogue.app.cli.presets import presets_table
 from trilogue.model.loss_advice import ADVICE
 
 ROOT = Path(__file__).resolve().parent.parent

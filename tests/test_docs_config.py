@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import exposure_problem, parse
-from trilogue.presets import PRESETS
+from trilogue.config.load import parse
+from trilogue.upstreams.addresses import exposure_problem
+from trilogue.vendors.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from trilogue import LOSSES
-from trilogue.cli.app import COMMANDS, OWN_OPTIONS, Commands
+from trilogue.app.cli.app import COMMANDS, OWN_OPTIONS, Commands
 from trilogue.config.setting_paths import settings
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -33,14 +33,14 @@ from tests.shapes import made
 from tests.shapes.add_field import covered, with_field
 from tests.shapes.lists import Entry, entries
 from trilogue import Protocol, StreamTranslator, Target, TrilogueError
-from trilogue.fast_paths import FAST_PATHS, without_fast_paths
+from trilogue.base.fast_paths import FAST_PATHS, without_fast_paths
 from trilogue.gateway.response.pass_through import PassThrough
+from trilogue.net.server.known_heads import KnownHeads
+from trilogue.net.server.request import Head
 from trilogue.protocols.stream.reply import Reply
-from trilogue.serving.known_heads import KnownHeads
-from trilogue.serving.request import Head
 from trilogue.translate.responses import summarize_response
 
-SWITCHED_OFF = "from trilogue.fast_paths import FAST_PATHS\nFAST_PATHS.on = False"
+SWITCHED_OFF = "from trilogue.base.fast_paths import FAST_PATHS\nFAST_PATHS.on = False"
 OWN_VALUES = re.compile(rb"trl2?\.[\w-]+|\b(resp|msg|chatcmpl|rs|fc|call|req|item)[-_]\w+|\"(created|\w+_at)\":\s?\d+")
 """sealed values, ids that follow from the request's id, and times"""
 PAIRS = list(product(Protocol, Protocol))

@@ -106,7 +106,7 @@ def test_importer_of_the_configuration_is_found(name: str, text: str, found: boo
     [
         ("gateway.capture.session", "", True),
         ("anywhere.captures", "", True),
-        ("gateway.worker", "from trilogue.gateway.capture.session import Session", True),
+        ("gateway.worker", "from trilogue.gateway.features.capture.session import Session", True),
         ("gateway.worker", "from trilogue.capture import Sent", True),
         ("gateway.worker", "from trilogue.gateway.captured import Sent", False),
         ("protocols.capture", "", False),
@@ -122,8 +122,8 @@ def test_all_numbers_are_made_of_the_same_modules() -> None:
         module("gateway.usage", "from trilogue.config import Config\nclass A: ..."),
         module("e"),
     ]
-    worse.append(module("errors", "from trilogue.gateway.usage import A\nclass A: ..."))
-    found = numbers(worse, {"a start": ["trilogue", "trilogue.gateway", "trilogue.gateway.usage"]})
+    worse.append(module("errors", "from trilogue.gateway.features.usage import A\nclass A: ..."))
+    found = numbers(worse, {"a start": ["trilogue", "trilogue.gateway", "trilogue.gateway.features.usage"]})
     assert list(found)[:-1] == list(RECORDED)[: len(found) - 1]
     values = {name: one.value for name, one in found.items()}
     assert values["files"] == 4

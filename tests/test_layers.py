@@ -463,14 +463,14 @@ def module(name: str, source: str = "", is_package: bool = False) -> Module:
     ("name", "source"),
     [
         ("errors", "from trilogue.model import Text"),
-        ("model.blocks", "import trilogue.sse"),
+        ("model.blocks", "import trilogue.base.sse"),
         ("model.blocks", "from ..protocols import chat"),
         ("protocols.chat.request", "from trilogue import translate"),
         ("translate.request", "from trilogue import translate_request"),
         ("lint", "if True:\n    from trilogue.translate import pairs"),
         ("pool.choice", "from trilogue.gateway.endpoints.app import App"),
         ("pool.choice", "from trilogue.unheard_of import X"),
-        ("", "from trilogue.pool import Pool"),
+        ("", "from trilogue.routing.pool import Pool"),
     ],
 )
 def test_upward_import_is_found(name: str, source: str) -> None:
@@ -492,9 +492,9 @@ def test_downward_import_is_allowed(name: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("name", "source", "found"),
     [
-        ("gateway.observe.record", "from trilogue.gateway.setup.services import Services", True),
-        ("gateway.setup.services", "from trilogue.gateway.observe.record import RequestRecord", False),
-        ("pool.choice.account", "from trilogue.pool.health.health import Health", True),
+        ("gateway.observe.record", "from trilogue.gateway.gateway import Services", True),
+        ("gateway.setup.services", "from trilogue.gateway.record import RequestRecord", False),
+        ("pool.choice.account", "from trilogue.routing.pool.health.health import Health", True),
         ("protocols.fields.reader", "from trilogue.protocols.chat import CODEC", True),
     ],
 )

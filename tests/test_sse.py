@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trilogue.base.sse import SseEvent, SseParser, frame, frame_data
 from trilogue.errors import UpstreamProtocolError
-from trilogue.sse import SseEvent, SseParser, frame, frame_data
 
 TOKENS = [
     b"data: ", b"data:", b"data", b"event: ", b"event:", b"event: a", b":", b": note", b"id: 1", b"retry: 5",

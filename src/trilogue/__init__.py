@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trilogue.base.json.text import dump
     from trilogue.errors import (
         BadRequest,
         CipherUnavailable,
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
         UpstreamTruncated,
     )
     from trilogue.http import AsgiApp, HttpSettings, Report, Tally, asgi, async_http_client, http_client
-    from trilogue.jsontext.text import dump
     from trilogue.model import LOSSES, Collector, Failure, Loss, Protocol, Provenance, Usage
-    from trilogue.profiles import Profile, profile_for
     from trilogue.protocols.codec import Codec, ErrorReply, Target
     from trilogue.protocols.registry import codec
     from trilogue.protocols.stream.reply import Reply
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
         translate_response,
     )
     from trilogue.translate.streams import StreamTranslator
+    from trilogue.vendors.profiles.lookup import profile_for
+    from trilogue.vendors.profiles.profile import Profile
 
 __version__ = "0.1.0"
 
@@ -115,8 +116,8 @@ _HOMES = {
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",
     "trilogue.http": "AsgiApp HttpSettings Report Tally asgi async_http_client http_client",
-    "trilogue.jsontext.text": "dump",
-    "trilogue.profiles": "Profile profile_for",
+    "trilogue.base.json.text": "dump",
+    "trilogue.vendors.profiles": "Profile profile_for",
     "trilogue.protocols.registry": "codec",
     "trilogue.protocols.stream.reply": "Reply",
     "trilogue.translate.exchange": "Exchange",

@@ -14,16 +14,17 @@ from typing import NamedTuple
 from structlog.testing import capture_logs
 
 from trilogue import Sealer
-from trilogue.config import load
+from trilogue.app.worker import WorkerState
+from trilogue.config.load import load
 from trilogue.gateway.endpoints.app import Gateway, not_http
+from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.gateway.features.usage.observer import UsageObserver
+from trilogue.gateway.gateway import Services
 from trilogue.gateway.log.lines import journal
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.setup.worker_state import WorkerState
-from trilogue.gateway.usage.observer import UsageObserver
-from trilogue.serving import Listener
-from trilogue.state.database import MemoryDatabase
-from trilogue.state.ledger import LedgerTables, UsageLedger
-from trilogue.upstream import HttpTransport
+from trilogue.net.client.transport import HttpTransport
+from trilogue.net.server.listener import Listener
+from trilogue.storage.database.memory import MemoryDatabase
 
 
 class Watched(NamedTuple):

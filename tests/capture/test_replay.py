@@ -16,11 +16,11 @@ from tests.corpus import load
 from tests.each import sampled
 from trilogue import Protocol, Target
 from trilogue.capture import Capture, CaptureError, Change, PolicyLine, read_capture, replay
-from trilogue.compare import Difference
 from trilogue.model import Opaque, OpaqueKind
-from trilogue.profiles import Profile
 from trilogue.protocols.registry import CODECS
+from trilogue.translate.compare.differences import Difference
 from trilogue.translate.learning.remedies import Remedy
+from trilogue.vendors.profiles.profile import Profile
 
 SEALER = trilogue.Sealer.ephemeral()
 SEALED = SEALER.seal(

@@ -12,12 +12,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.pool.making import BAD_KEY, RATE_LIMITED
-from trilogue.cli.accounts import accounts
-from trilogue.cli.app import app
-from trilogue.cli.state_files import pool_file
-from trilogue.config import load, state_directory
-from trilogue.pool import Pools
-from trilogue.state import FILE_NAME, FileStore, StateSync, load_into
+from trilogue.app.cli.accounts import accounts
+from trilogue.app.cli.app import app
+from trilogue.app.cli.state_files import pool_file
+from trilogue.config.load import load
+from trilogue.routing.pool.pools import Pools
+from trilogue.storage.accounts import FILE_NAME
+from trilogue.storage.file import FileStore
+from trilogue.storage.folders import state_directory
+from trilogue.upstreams.state.sync import StateSync, load_into
 
 CONFIG = """
 providers:

@@ -17,13 +17,15 @@ from click.testing import CliRunner, Result
 from tests.forking import run_text
 from tests.state.responses.making import conversation, item, response
 from trilogue import Sealer
-from trilogue.cli.app import app
-from trilogue.cli.state import Progress, state
-from trilogue.config import state_directory
-from trilogue.gateway.setup.access import owner_of
-from trilogue.gateway.setup.response_store import FILE_NAME
-from trilogue.keys.managed import new_key_id
-from trilogue.state.responses import ResponseStore, SqliteDatabase, StoredReasoning
+from trilogue.app.cli.app import app
+from trilogue.app.cli.state import Progress, state
+from trilogue.gateway.access.client_keys import owner_of
+from trilogue.gateway.access.managed import new_key_id
+from trilogue.gateway.conversations.store.interface import StoredReasoning
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.stores import FILE_NAME
+from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.folders import state_directory
 
 LAPTOP, OLD_LAPTOP, PHONE = (
     owner_of(*one) for one in (("laptop", "fake-1"), ("laptop", "fake-0"), ("phone", "fake-2"))
@@ -230,7 +232,7 @@ def test_check_refuses_other_stores(home: Path, setting: str) -> None:
 
 
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("trilogue.cli.state.PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("trilogue.app.cli.state.PROGRESS_SECONDS", 0.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     progress = Progress("deleted")
     progress.add(1_500)

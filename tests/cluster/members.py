@@ -7,8 +7,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from tests.timing import eventually
-from trilogue.cluster import ClusterMember, NodeFacts, RedisServer
-from trilogue.state import FILE_NAME, FileStore
+from trilogue.gateway.features.cluster.member import ClusterMember
+from trilogue.gateway.features.cluster.nodes import NodeFacts
+from trilogue.gateway.features.cluster.server import RedisServer
+from trilogue.storage.accounts import FILE_NAME
+from trilogue.storage.file import FileStore
 
 
 def place_in(folder: Path) -> Callable[[str], Path]:

@@ -7,11 +7,16 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from tests.cluster.members import until
-from trilogue.cluster import ClusterMember, LinkStatus, NodeFacts, RedisServer
-from trilogue.pool import Change, Cooled, Tally
-from trilogue.state import FILE_NAME, FileStore, steady_time, write_now
-from trilogue.state.counters import total
-from trilogue.state.records import split, to_records
+from trilogue.gateway.features.cluster.member import ClusterMember
+from trilogue.gateway.features.cluster.nodes import NodeFacts
+from trilogue.gateway.features.cluster.server import RedisServer
+from trilogue.gateway.features.cluster.status import LinkStatus
+from trilogue.routing.pool.changes import Change, Cooled, Tally
+from trilogue.storage.accounts import FILE_NAME
+from trilogue.storage.file import FileStore
+from trilogue.upstreams.state.counters import total
+from trilogue.upstreams.state.records import split, to_records
+from trilogue.upstreams.state.sync import steady_time, write_now
 
 
 class Node:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from tests.cluster.redis import Server as Redis
 from tests.cluster.redis import free_port
 from tests.state.responses.postgres import Server as Postgres
-from trilogue.cli.check import check
+from trilogue.app.cli.check import check
 
 SEAL_KEYS = "seal_keys: [a-seal-key-for-tests-0123456789abcdef]\n"
 AWAY = "the server does not respond"

@@ -15,8 +15,8 @@ from tests.cluster.nodes import Node, connected, wait
 from tests.cluster.proxy import Proxy
 from tests.cluster.redis import Server, new_prefix
 from tests.upstream.certificates import Authority
-from trilogue.cluster import RedisServer
-from trilogue.pool import Tally
+from trilogue.gateway.features.cluster.server import RedisServer
+from trilogue.routing.pool.changes import Tally
 
 pytestmark = pytest.mark.slow
 

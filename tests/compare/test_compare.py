@@ -12,8 +12,10 @@ from tests.capture.samples import BODY, REQUEST, STREAM
 from tests.corpus import load
 from tests.each import each
 from trilogue import Protocol
-from trilogue.compare import ABSENT, Difference, Kind, compare_documents, compare_events, differences, read_document
 from trilogue.errors import BadRequest
+from trilogue.translate.compare.detect import Kind
+from trilogue.translate.compare.differences import ABSENT, Difference, differences
+from trilogue.translate.compare.documents import compare_documents, compare_events, read_document
 
 PROTOCOLS = [protocol.short for protocol in Protocol]
 

@@ -7,7 +7,11 @@ from random import Random
 
 import pytest
 
-from trilogue.config import Config, ConfigError, Vault, VaultError, parse, warnings
+from trilogue.config.load import parse
+from trilogue.config.types import Config
+from trilogue.config.validate import warnings
+from trilogue.errors import ConfigError
+from trilogue.storage.vault import Vault, VaultError
 
 FULL = """
 keys: [client-key-0123456789]

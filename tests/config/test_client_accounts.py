@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
-from trilogue.config import Config, ConfigError, parse
-from trilogue.config.client_accounts import HOSTS, vendor_of_host, vendor_of_key
+from trilogue.config.load import parse
+from trilogue.config.types import Config
+from trilogue.errors import ConfigError
+from trilogue.upstreams.client_accounts import HOSTS, vendor_of_host, vendor_of_key
 
 
 def read(text: str) -> Config:

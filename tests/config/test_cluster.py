@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, parse, warnings
-from trilogue.gateway.setup.managed_keys import place_of_keys
+from trilogue.config.load import parse
+from trilogue.config.types import Config
+from trilogue.config.validate import warnings
+from trilogue.errors import ConfigError
+from trilogue.gateway.access.managed_keys import place_of_keys
 
 PASSWORD = "canary-pw"
 DATABASE = f"postgresql://user:{PASSWORD}@db.example.com/trilogue"

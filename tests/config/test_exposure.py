@@ -5,18 +5,12 @@ from ipaddress import IPv4Address
 import pytest
 from msgspec.structs import replace
 
-from trilogue.config import (
-    ClientKeySettings,
-    Config,
-    ProviderSettings,
-    Secret,
-    Server,
-    environment_config,
-    exposure_problem,
-    is_loopback,
-    reason_not_to_start,
-)
+from trilogue.base.secrets import Secret
+from trilogue.config.load import environment_config
+from trilogue.config.types import ClientKeySettings, Config, Server
 from trilogue.model import Protocol
+from trilogue.upstreams.addresses import exposure_problem, is_loopback, reason_not_to_start
+from trilogue.upstreams.settings import ProviderSettings
 
 
 @pytest.mark.parametrize(

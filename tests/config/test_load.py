@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, find, load, parse, state_directory, state_file
+from trilogue.config.load import find, load, parse
+from trilogue.config.types import Config
+from trilogue.errors import ConfigError
 from trilogue.model import Effort, Protocol
+from trilogue.storage.folders import state_directory, state_file
 
 ISSUED = """
 server: {host: 127.0.0.1, port: 4000}

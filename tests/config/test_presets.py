@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
-from trilogue.config import Config, ConfigError, environment_config, parse
-from trilogue.config.network import endpoint
+from trilogue.config.load import environment_config, parse
+from trilogue.config.types import Config
+from trilogue.errors import ConfigError
 from trilogue.model import Protocol
-from trilogue.presets import PRESETS, Preset
-from trilogue.profiles import VENDORS
-from trilogue.routing import NoRoute
+from trilogue.routing.models.errors import NoRoute
+from trilogue.upstreams.addresses import endpoint
+from trilogue.vendors.presets import PRESETS, Preset
+from trilogue.vendors.profiles.vendors import VENDORS
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 KEYS = {preset.variable: f"key-of-{preset.name}" for preset in PRESETS.values() if preset.variable and not preset.port}

@@ -7,10 +7,12 @@ from random import Random
 
 import pytest
 
-from trilogue.config import Config, ConfigError, load
+from trilogue.config.load import load
+from trilogue.config.types import Config
+from trilogue.errors import ConfigError
 from trilogue.model import Usage
-from trilogue.pool import AccountRequest
-from trilogue.prices import Price
+from trilogue.routing.pool.choice.account import AccountRequest
+from trilogue.vendors.prices.stated import Price
 
 CONFIG = """\
 providers:

@@ -5,10 +5,11 @@ from typing import Literal, get_args
 from msgspec import convert
 from msgspec.structs import fields, replace
 
-from trilogue.config.profiles import PROFILES, ProfileName, ProfileSettings
-from trilogue.config.providers import ProviderSettings
 from trilogue.model import Protocol
-from trilogue.profiles import Profile, profile_for
+from trilogue.upstreams.profiles import PROFILES, ProfileName, ProfileSettings
+from trilogue.upstreams.settings import ProviderSettings
+from trilogue.vendors.profiles.lookup import profile_for
+from trilogue.vendors.profiles.profile import Profile
 
 USES_OF_CACHE: tuple[Literal["auto", "client", "off"], ...] = ("auto", "client", "off")
 

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilogue.config import Config, ConfigError, parse
+from trilogue.config.load import parse
 from trilogue.config.setting_paths import settings as all_settings
+from trilogue.config.types import Config
+from trilogue.errors import ConfigError
 
 NAMES = sorted({part.rstrip("[]") for path in all_settings() for part in path.split(".")})
 LEAVES = st.one_of(

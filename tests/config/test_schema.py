@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from tests.each import each
-from trilogue.config import Config, parse
-from trilogue.config.profiles import PROFILES
+from trilogue.config.load import parse
 from trilogue.config.schema import field_docs, json_schema
 from trilogue.config.setting_paths import settings
+from trilogue.config.types import Config
+from trilogue.upstreams.profiles import PROFILES
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 SCHEMA = json_schema()

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, environment_config, load, parse
+from trilogue.config.load import environment_config, load, parse
+from trilogue.config.types import Config
+from trilogue.errors import ConfigError
 from trilogue.model import Protocol
-from trilogue.routing import NoRoute
+from trilogue.routing.models.errors import NoRoute
 
 
 def urls(config: Config) -> dict[str, str]:

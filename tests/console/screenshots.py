@@ -21,9 +21,9 @@ from tests.console.chromium import Console, chromium, console
 from tests.gateway.pooling import ADMIN, Pooled, accepting, account, pooled, secret
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
-from trilogue.config import state_file
-from trilogue.gateway.usage.place import FILE_NAME, tables_at
-from trilogue.state.ledger import Counts, RowName
+from trilogue.gateway.features.usage.ledger.counts import Counts, RowName
+from trilogue.gateway.features.usage.place import FILE_NAME, tables_at
+from trilogue.storage.folders import state_file
 
 WIDTH, HEIGHT, PHONE = 1280, 860, (390, 780)
 QUALITY = 72

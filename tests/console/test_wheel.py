@@ -5,7 +5,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from trilogue.console import console_files
+from trilogue.gateway.admin.console import console_files
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "trilogue/console/static/"

@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from trilogue.config import Config, is_loopback, parse, reason_not_to_start
+from trilogue.config.load import parse
+from trilogue.config.types import Config
+from trilogue.upstreams.addresses import is_loopback, reason_not_to_start
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from tests.fourth_protocol.wire import PATHS, PROTOCOL
-from trilogue.jsontext.text import dump_text, parse_object
-from trilogue.model import (
-    Block,
-    FunctionTool,
-    Json,
-    Ledger,
-    Request,
-    Role,
-    Sampling,
-    Text,
-    ToolCall,
-    ToolResult,
-    Turn,
-)
+from trilogue.base.json.text import dump_text, parse_object
+from trilogue.model import Block, FunctionTool, Json, Ledger, Request, Role, Sampling, Text, ToolCall, ToolResult, Turn
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.fields.reader import Fields
-from trilogue.protocols.fit import fit_request
+from trilogue.protocols.fit.request import fit_request
 
 Wire = dict[str, Json]
 

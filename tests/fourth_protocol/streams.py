@@ -8,8 +8,9 @@ from typing import ClassVar
 from tests.fourth_protocol.errors import decode_failure, encode_failure
 from tests.fourth_protocol.responses import decode_stop, decode_tokens, encode_end, encode_start
 from tests.fourth_protocol.wire import PROTOCOL
+from trilogue.base.json.text import dump, parse_upstream
+from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
-from trilogue.jsontext.text import dump, parse_upstream
 from trilogue.model import (
     Block,
     BlockStart,
@@ -30,7 +31,6 @@ from trilogue.protocols.failure.codes import in_stream
 from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.protocols.stream.encoder import StreamEncoder
 from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import SseEvent
 
 
 class TurnsStreamDecoder(StreamDecoder):

@@ -15,15 +15,15 @@ from tests.gateway.pooling import ADMIN, ADMIN_KEY, Pooled, accepting, config, p
 from tests.gateway.process import until
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
-from trilogue.config import Role
-from trilogue.gateway.admin.api import checked_routes
-from trilogue.gateway.admin.interface import OPEN, AdminCall, AdminContext, AdminRoute, Reply
-from trilogue.gateway.admin.other_workers import OtherWorkers
-from trilogue.gateway.admin.parts import PARTS
-from trilogue.gateway.capture.worker_capture import WorkerCapture
+from trilogue.app.admin_routes import PARTS
+from trilogue.gateway.admin.app import checked_routes
+from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminContext, AdminRoute, Reply
+from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.endpoints.generate import ActiveRequests
-from trilogue.gateway.endpoints.routes import match_path
-from trilogue.gateway.setup.services import Services
+from trilogue.gateway.features.capture.worker_capture import WorkerCapture
+from trilogue.gateway.gateway import Services
+from trilogue.net.paths import match_path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 KEYS = {"viewer": "viewer-key-canary-1", "operator": "operator-key-canary-2", "admin": ADMIN_KEY}

@@ -12,8 +12,9 @@ from tests.pool.making import SERVER, pools, provider
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.response.attempt import RelayResult
 from trilogue.gateway.response.attempt_loop import AttemptLoop
-from trilogue.pool import Attempt, AttemptPlan
-from trilogue.state import steady_time
+from trilogue.routing.pool.decision import Attempt
+from trilogue.routing.pool.plan import AttemptPlan
+from trilogue.upstreams.state.sync import steady_time
 
 PAUSE = 0.0004
 """less than the half millisecond from which uvloop waits at all"""

@@ -18,13 +18,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.gateway.process import started, until
-from trilogue.cli.local_admin import with_admin_key
-from trilogue.config import Config, ConfigError, Vault, load, state_file
-from trilogue.embedded.asgi_http import serve_http
-from trilogue.embedded.gateway import EmbeddedGateway
-from trilogue.gateway.setup.managed_keys import FILE_NAME, key_store
-from trilogue.keys import KeyOptions
-from trilogue.state.keys import Actor
+from trilogue.app.cli.local_admin import with_admin_key
+from trilogue.app.embed.asgi_http import serve_http
+from trilogue.app.embed.gateway import EmbeddedGateway
+from trilogue.config.load import load
+from trilogue.config.types import Config
+from trilogue.errors import ConfigError
+from trilogue.gateway.access.managed_keys import FILE_NAME, key_store
+from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.admin.audit_log import Actor
+from trilogue.storage.folders import state_file
+from trilogue.storage.vault import Vault
 
 CONFIG = """\
 keys: [{name: limited, key: text-of-limited}]

@@ -12,15 +12,15 @@ import structlog
 from structlog.testing import capture_logs
 
 from tests.gateway.process import started, until
-from trilogue.config import load
-from trilogue.embedded.gateway import EmbeddedGateway
+from trilogue.app.embed.gateway import EmbeddedGateway
+from trilogue.config.load import load
 from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside, in_thread
 
 CONFIG = 'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'
 BROKEN = """
-from trilogue.gateway.process.resources import Descriptors
-from trilogue.gateway.setup.managed_keys import ManagedKeys
+from trilogue.app.process.resources import Descriptors
+from trilogue.gateway.access.managed_keys import ManagedKeys
 from trilogue.limits import LazyTable
 
 def fails(*_):

@@ -22,14 +22,16 @@ from tests.forking import run_text
 from tests.gateway.process import Started, started, until
 from tests.state.responses.postgres import Server
 from tests.timing import PATIENCE, turns
-from trilogue.config import load, state_file
-from trilogue.embedded.asgi_http import serve_http
-from trilogue.embedded.gateway import EmbeddedGateway
-from trilogue.gateway.setup import managed_keys
-from trilogue.gateway.setup.managed_keys import FILE_NAME, key_store, mark_file
-from trilogue.keys import KeyOptions
-from trilogue.state.keys import Actor, KeyStore
-from trilogue.state.store import StoreDamaged, StoreError
+from trilogue.app.embed.asgi_http import serve_http
+from trilogue.app.embed.gateway import EmbeddedGateway
+from trilogue.config.load import load
+from trilogue.gateway.access import managed_keys
+from trilogue.gateway.access.key_store import KeyStore
+from trilogue.gateway.access.managed_keys import FILE_NAME, key_store, mark_file
+from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.admin.audit_log import Actor
+from trilogue.storage.folders import state_file
+from trilogue.storage.store import StoreDamaged, StoreError
 
 CONFIG = 'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'
 ADMIN = "admin: {key: admin-key-canary-7d1e9a, port: 0}\n"

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import parse
+from trilogue.config.load import parse
 from trilogue.errors import LimitReached
-from trilogue.gateway.setup.access import ClientKey
-from trilogue.gateway.setup.leases import LeaseKeeper
-from trilogue.gateway.setup.limiter import Asked, Limiter, LimitState
-from trilogue.gateway.setup.webhook import Webhook
-from trilogue.keys import KeyOptions
-from trilogue.limits import BudgetSettings, Estimate, RateLimits, Subject
-from trilogue.limits.leases import Leasing
-from trilogue.limits.table import LazyTable, LimitTable, MemoryTable
-from trilogue.state.store import StoreUnavailable
+from trilogue.gateway.access.client_keys import ClientKey
+from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.features.cluster.lease_keeper import LeaseKeeper
+from trilogue.gateway.limits.counting import Estimate, Subject
+from trilogue.gateway.limits.leasing import Leasing
+from trilogue.gateway.limits.limiter import Asked, Limiter, LimitState
+from trilogue.gateway.limits.settings import BudgetSettings, RateLimits
+from trilogue.gateway.limits.table import LazyTable, LimitTable, MemoryTable
+from trilogue.gateway.limits.webhook import Webhook
+from trilogue.storage.store import StoreUnavailable
 
 CONFIG = b"""\
 providers:

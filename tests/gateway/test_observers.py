@@ -20,18 +20,19 @@ from tests.scripted.http import Do, chunk, stream_head
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import eventually_async
 from trilogue import Sealer
+from trilogue.app.worker import WorkerState
 from trilogue.capture import Sent
-from trilogue.config import load
+from trilogue.config.load import load
 from trilogue.gateway.endpoints.app import Gateway, not_http
-from trilogue.gateway.observe.observer import ByteObserver, Observer, Observers
-from trilogue.gateway.observe.record import RequestRecord
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.setup.worker_state import WorkerState
+from trilogue.gateway.gateway import Services
+from trilogue.gateway.observer import ByteObserver, Observer, Observers
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, Protocol
-from trilogue.pool import Attempt
-from trilogue.serving import Headers, Listener
-from trilogue.serving.request import Head
-from trilogue.upstream import HttpTransport
+from trilogue.net.client.transport import HttpTransport
+from trilogue.net.server.listener import Listener
+from trilogue.net.server.request import Head
+from trilogue.net.server.responder import Headers
+from trilogue.routing.pool.decision import Attempt
 
 C, M = Protocol.CHAT, Protocol.MESSAGES
 FIRST_KEY, SECOND_KEY = "up-key-of-first", "up-key-of-second"

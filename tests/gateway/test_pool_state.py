@@ -21,11 +21,12 @@ from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import CASES
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
-from trilogue.config import state_file
+from trilogue.app.worker import WorkerPools
 from trilogue.config.load import parse
-from trilogue.gateway.setup.worker_state import WorkerPools
 from trilogue.model import Failure, FailureKind, Protocol, Usage
-from trilogue.state import FILE_NAME, steady_time
+from trilogue.storage.accounts import FILE_NAME
+from trilogue.storage.folders import state_file
+from trilogue.upstreams.state.sync import steady_time
 
 FREE = "pool: {sticky: false}"
 

@@ -16,13 +16,14 @@ from tests.gateway.running import PROVIDERS
 from tests.gateway.wire import CASES, Answer, exchange, post
 from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
+from trilogue.app.cli.replay import replay
 from trilogue.capture import read_capture
 from trilogue.capture.judged import judge_capture
-from trilogue.cli.replay import replay
-from trilogue.compare import ComparedDocument, Kind, compare_documents, is_stream
 from trilogue.model import Protocol
 from trilogue.policies import load_policies
 from trilogue.policies.driving import settle
+from trilogue.translate.compare.detect import Kind, is_stream
+from trilogue.translate.compare.documents import ComparedDocument, compare_documents
 
 POLICY = {"use": "tools", "name": "house", "deny": ["get_weather"], "words": "Not today."}
 KEYS = """\

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from trilogue import Sealer
-from trilogue.config import Config
+from trilogue.app.worker import CarriedOver, WorkerState
 from trilogue.config.load import parse
-from trilogue.gateway.observe.observer import Observer
-from trilogue.gateway.observe.record import RequestRecord
-from trilogue.gateway.setup.access import owner_of
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.setup.worker_state import CarriedOver, WorkerState
+from trilogue.config.types import Config
+from trilogue.gateway.access.client_keys import owner_of
+from trilogue.gateway.gateway import Services
+from trilogue.gateway.observer import Observer
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.upstream import HttpTransport
+from trilogue.net.client.transport import HttpTransport
 
 BASE: dict[str, Any] = {
     "pool": {"persist": False},

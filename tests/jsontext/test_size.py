@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from trilogue import jsontext
+from trilogue.base import json as jsontext
+from trilogue.base.json.text import LARGE_BYTES, MOST_FIELDS, MOST_ITEMS, has_too_many_fields, parse_request
 from trilogue.errors import TooLarge
-from trilogue.jsontext.text import LARGE_BYTES, MOST_FIELDS, MOST_ITEMS, has_too_many_fields, parse_request
 from trilogue.model import Json
 
 

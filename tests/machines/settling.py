@@ -6,8 +6,10 @@ import asyncio
 from pathlib import Path
 
 from tests.machines.nodes import Cluster
-from trilogue.state.database import PostgresqlDatabase
-from trilogue.state.ledger import Counts, LedgerTables, UsageQuery, read_usage
+from trilogue.gateway.features.usage.ledger.counts import Counts
+from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.storage.database.postgresql import PostgresqlDatabase
 
 
 def counted(url: str) -> Counts:

@@ -28,14 +28,18 @@ from tests.money.upstream import (
 )
 from tests.timing import turns
 from trilogue import Sealer
-from trilogue.config import Config, ProviderSettings, parse
-from trilogue.embedded.asgi_http import serve_http
+from trilogue.app.embed.asgi_http import serve_http
+from trilogue.app.worker import WorkerState, limits_file
+from trilogue.config.load import parse
+from trilogue.config.types import Config
 from trilogue.gateway.endpoints.app import Gateway
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.setup.worker_state import WorkerState, limits_file
-from trilogue.gateway.usage.observer import UsageObserver
-from trilogue.state.database import SqliteDatabase
-from trilogue.state.ledger import LedgerTables, UsageLedger, UsageQuery
+from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
+from trilogue.gateway.features.usage.ledger.reading import UsageQuery
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.gateway.features.usage.observer import UsageObserver
+from trilogue.gateway.gateway import Services
+from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.upstreams.settings import ProviderSettings
 
 KEYS = 60
 NANO = 10**9

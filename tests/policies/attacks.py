@@ -28,8 +28,8 @@ from tests.policies.passing import Passed
 from tests.policies.proof import WAYS
 from tests.policies.servers import HABITS, INCOMPATIBLE, framed
 from trilogue import ResponseTranslator, collect_stream
+from trilogue.base.json.text import dump
 from trilogue.errors import TrilogueError
-from trilogue.jsontext.text import dump
 from trilogue.model import Block, Ledger, Protocol
 from trilogue.policies import PASS, Context, Policy, PolicyRun, judge_response, load_policies
 from trilogue.protocols.registry import codec

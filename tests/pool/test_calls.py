@@ -8,10 +8,12 @@ from random import Random
 import pytest
 
 from tests.test_cost import REQUESTS, calls, check
-from trilogue.gateway.setup.worker_state import WorkerPools
+from trilogue.app.worker import WorkerPools
 from trilogue.model import Usage
-from trilogue.pool import AccountSpec, Pools, PoolsSettings, ProviderSpec
-from trilogue.state import FileStore, StateSync, steady_time
+from trilogue.routing.pool.pools import Pools
+from trilogue.routing.pool.settings import AccountSpec, PoolsSettings, ProviderSpec
+from trilogue.storage.file import FileStore
+from trilogue.upstreams.state.sync import StateSync, steady_time
 
 PER_REQUEST = {"": 30, "conversation": 32}
 """with a state file, by the key of the conversation"""

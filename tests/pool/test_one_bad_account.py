@@ -11,7 +11,8 @@ import pytest
 from tests.pool.making import BAD_KEY, INSUFFICIENT, RATE_LIMITED, SERVER, START, pools, provider
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamTimeout, UpstreamTruncated
 from trilogue.model import Failure, FailureKind
-from trilogue.pool import AccountSpec, Pools, ProviderSpec, RetryBudget, RetryRule
+from trilogue.routing.pool.pools import Pools
+from trilogue.routing.pool.settings import AccountSpec, ProviderSpec, RetryBudget, RetryRule
 
 REQUESTS = 150
 

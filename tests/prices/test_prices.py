@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from trilogue.model import Usage
-from trilogue.presets import PRESETS
-from trilogue.prices import ROWS, Money, Price, PriceBook, PriceRow, cost, price_row, prices_table
-from trilogue.profiles import VENDORS
+from trilogue.vendors.presets import PRESETS
+from trilogue.vendors.prices.book import PriceBook
+from trilogue.vendors.prices.lookup import ROWS, cost, price_row, prices_table
+from trilogue.vendors.prices.price import Money, PriceRow
+from trilogue.vendors.prices.stated import Price
+from trilogue.vendors.profiles.vendors import VENDORS
 
 MILLION = 1_000_000
 DOC = Path(__file__).resolve().parents[2] / "docs" / "prices.md"

@@ -15,12 +15,15 @@ from tests.scripted.http import chunk, head, stream_head, whole
 from tests.scripted.server import KEY, ScriptedUpstream
 from tests.scripted.thread import running
 from trilogue import Protocol
+from trilogue.app.cli.live.asks import ProbeRequest, asks
+from trilogue.app.cli.live.client import Received
+from trilogue.app.cli.live.judge import judge
+from trilogue.app.cli.live.live_rules import LIVE_RULES, live_rules_table
 from trilogue.lint import lint_request
-from trilogue.probe import LIVE_RULES, ProbeRequest, Received, asks, judge, live_rules_table
 
 DOC = Path(__file__).resolve().parents[2] / "docs" / "lint.md"
 DEMO = "providers: {demo: {protocol: openai_responses, base_url: 'demo:'}}\n"
-AT_ONCE = "import trilogue.demo.transport as demo\ndemo.DemoTransport.__init__.__kwdefaults__['pace'] = 0.0"
+AT_ONCE = "import trilogue.upstreams.demo.transport as demo\ndemo.DemoTransport.__init__.__kwdefaults__['pace'] = 0.0"
 """the demo writes as slowly as a model, which takes a minute here"""
 PROTOCOLS = [protocol.short for protocol in Protocol]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.each import each
 from trilogue.model import Effort, Protocol
-from trilogue.profiles import UNKNOWN_VENDOR, plain_name, profile_for, vendor_for
-from trilogue.profiles.lookup import _profile
+from trilogue.vendors.profiles.lookup import UNKNOWN_VENDOR, _profile, profile_for, vendor_for
+from trilogue.vendors.profiles.vendors import plain_name
 
 
 @each(

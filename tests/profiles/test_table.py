@@ -13,8 +13,10 @@ from msgspec.structs import fields, replace
 from tests.vendors.client_requests import PROTOCOLS, client_requests, single_settings
 from trilogue import ClientError, Profile, Target, translate_request
 from trilogue.model import Ledger, Protocol, protocol_of
-from trilogue.profiles import ROWS, UNKNOWN_VENDOR, VENDORS, ProfileRow, profile_for, rows_for
 from trilogue.translate.requests import fit_own
+from trilogue.vendors.profiles.lookup import ROWS, UNKNOWN_VENDOR, profile_for, rows_for
+from trilogue.vendors.profiles.profile import ProfileRow
+from trilogue.vendors.profiles.vendors import VENDORS
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "trilogue"
 IDS = [f"{row.vendors.split()[0]}-{row.protocols.split()[0]}-{row.example}-{'+'.join(row.takes)}" for row in ROWS]

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from tests.timing import check_within
-from trilogue.routing.errors import MAX_MODEL_NAME, BadPattern
-from trilogue.routing.patterns import check_regex, compile_match
+from trilogue.routing.models.errors import MAX_MODEL_NAME, BadPattern
+from trilogue.routing.models.patterns import check_regex, compile_match
 
 TOO_LONG = [
     r"(a+)+",

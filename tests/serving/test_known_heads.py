@@ -9,18 +9,10 @@ import socket
 
 import pytest
 
-from trilogue.serving import (
-    BodyBroken,
-    BodyEncoded,
-    BodyTooLarge,
-    ClientGone,
-    Headers,
-    HttpRequest,
-    Listener,
-    Responder,
-)
-from trilogue.serving.known_heads import MAX_KEPT_BYTES, MOST, KnownHeads
-from trilogue.serving.request import Head, Problem
+from trilogue.net.server.known_heads import MAX_KEPT_BYTES, MOST, KnownHeads
+from trilogue.net.server.listener import Listener
+from trilogue.net.server.request import BodyBroken, BodyEncoded, BodyTooLarge, ClientGone, Head, HttpRequest, Problem
+from trilogue.net.server.responder import Headers, Responder
 
 HEAD = (
     b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: localhost:1\r\nAuthorization: Bearer one\r\n"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests.pool.making import pools, provider
 from tests.state.test_contract import EARLIER
-from trilogue.state import FileStore, StateSync
+from trilogue.storage.file import FileStore
+from trilogue.upstreams.state.sync import StateSync
 
 START = 1_800_000_000.0
 NOTES = (

@@ -14,10 +14,12 @@ import pytest
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED, SERVER, pools, provider
 from tests.timing import eventually
 from trilogue.model import Failure, Usage
-from trilogue.pool import AccountLimits, AccountSpec, Pools, ProviderSpec, response_key
-from trilogue.state import FileStore, StateSync, load_into, write_now
-from trilogue.state.counters import BASE
-from trilogue.state.file import FileSession
+from trilogue.routing.pool.choice.conversation import response_key
+from trilogue.routing.pool.pools import Pools
+from trilogue.routing.pool.settings import AccountLimits, AccountSpec, ProviderSpec
+from trilogue.storage.file import FileSession, FileStore
+from trilogue.upstreams.state.counters import BASE
+from trilogue.upstreams.state.sync import StateSync, load_into, write_now
 
 START = 1_800_000_000.0
 WAIT = 5.0
@@ -234,7 +236,7 @@ def test_balances_add_up_over_workers_and_restarts(tmp_path: Path) -> None:
 def test_counts_of_processes_that_have_gone_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file does not grow with every restart."""
     path = tmp_path / "pool.db"
-    monkeypatch.setattr("trilogue.state.counters.is_running", lambda worker: False)
+    monkeypatch.setattr("trilogue.upstreams.state.counters.is_running", lambda worker: False)
     for start in range(20):
         keeper = StateSync(book(), FileStore(path), START + start)
         attempt(keeper, START + start, None)

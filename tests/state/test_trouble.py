@@ -22,10 +22,11 @@ import pytest
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
 from tests.state.test_sync import START, attempt, book, states
 from tests.timing import check_within, eventually, pass_time
-from trilogue.state import FileStore, StateError, StateSync, load_into, write_now
-from trilogue.state.records import MODEL_COOLDOWN, RETENTION
-from trilogue.state.store import StoredRecord, StoreHealth
-from trilogue.state.writer import PRUNE_RECORDS, Writer
+from trilogue.storage.file import FileStore
+from trilogue.storage.store import StoredRecord, StoreHealth
+from trilogue.upstreams.state.records import MODEL_COOLDOWN, RETENTION
+from trilogue.upstreams.state.sync import StateError, StateSync, load_into, write_now
+from trilogue.upstreams.state.writer import PRUNE_RECORDS, Writer
 
 WAIT = 10.0
 
@@ -318,8 +319,8 @@ def test_what_waited_for_a_locked_file_does_not_replace_what_is_newer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that had to wait writes last, and knows less."""
-    monkeypatch.setattr("trilogue.state.writer.BUSY_SECONDS", 0.05)
-    monkeypatch.setattr("trilogue.state.writer.RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("trilogue.upstreams.state.writer.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("trilogue.upstreams.state.writer.RETRY_SECONDS", 0.05)
     store = FileStore(tmp_path / "pool.db")
     late = Writer(store, "late", RETENTION)
     with closing(store.open(1.0)) as session:

@@ -15,16 +15,21 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.postgres import Server
-from trilogue.keys import KeyOptions, KeyStatus
-from trilogue.state.database import Database, PostgresqlDatabase, SqliteDatabase
-from trilogue.state.database.migrate import Migration, Schema, migrate
-from trilogue.state.keys import Actor, KeyStore
-from trilogue.state.keys.schema import SCHEMA as KEYS
-from trilogue.state.ledger import Counts, LedgerTables, RowName, UsageQuery, read_usage
-from trilogue.state.ledger.live_file import FILE_BYTES, MAGIC, LiveFile, read_places, write_copy
-from trilogue.state.ledger.tables import HOURLY_DAYS
-from trilogue.state.ledger.tables import SCHEMA as LEDGER
-from trilogue.state.shared_secret import shared_secret
+from trilogue.gateway.access.key_store import KeyStore
+from trilogue.gateway.access.managed import KeyStatus
+from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.access.schema import SCHEMA as KEYS
+from trilogue.gateway.admin.audit_log import Actor
+from trilogue.gateway.features.usage.ledger.counts import Counts, RowName
+from trilogue.gateway.features.usage.ledger.live_file import FILE_BYTES, MAGIC, LiveFile, read_places, write_copy
+from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage
+from trilogue.gateway.features.usage.ledger.tables import HOURLY_DAYS, LedgerTables
+from trilogue.gateway.features.usage.ledger.tables import SCHEMA as LEDGER
+from trilogue.storage.database.connection import Database
+from trilogue.storage.database.migrate import Migration, Schema, migrate
+from trilogue.storage.database.postgresql import PostgresqlDatabase
+from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.shared_secret import shared_secret
 
 NewDatabase = Callable[[], Database]
 NOWHERE = Path("/nonexistent")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from trilogue.base.fast_paths import without_fast_paths
+from trilogue.base.json.text import dump
 from trilogue.errors import InternalError
-from trilogue.fast_paths import without_fast_paths
-from trilogue.jsontext.text import dump
 from trilogue.model import Opaque, OpaqueKind, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.translate.exchange import Exchange

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
+from trilogue.base.json.text import dump
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged
-from trilogue.compare import Difference, differences
-from trilogue.jsontext.text import dump
 from trilogue.model import Failure, Json, Protocol
 from trilogue.protocols.registry import CODECS
+from trilogue.translate.compare.differences import Difference, differences
 
 _PROVIDER = re.compile(r" \(provider [^()]*\)$")
 """what the gateway adds to the upstream's words"""

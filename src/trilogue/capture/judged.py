@@ -11,29 +11,22 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from trilogue.base.json.text import dump, parse_request, parse_upstream
 from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged
 from trilogue.capture.replay import ReplayStep, last_attempts
 from trilogue.capture.requests import retranslate
 from trilogue.capture.responses import body_of, joined, pauses_of, stamp_of, streamed
-from trilogue.compare import (
-    ABSENT,
-    ComparedDocument,
-    Difference,
-    Kind,
-    compare_documents,
-    differences,
-    is_stream,
-    request_tree,
-    response_tree,
-)
 from trilogue.errors import TrilogueError
-from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Event, Json, Loss, Protocol, Request
 from trilogue.policies import Context, Policy, PolicyRun, Record
 from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply
+from trilogue.translate.compare.detect import Kind, is_stream
+from trilogue.translate.compare.differences import ABSENT, Difference, differences
+from trilogue.translate.compare.documents import ComparedDocument, compare_documents
+from trilogue.translate.compare.tree import request_tree, response_tree
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.responses import ResponseTranslator, Stamp
 from trilogue.translate.streams import StreamTranslator

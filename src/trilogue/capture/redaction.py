@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
+from trilogue.base.json.text import dump, dump_text, parse, parse_object
 from trilogue.capture.json_text import PLACEHOLDER, JsonTextRedactor, redact_json_text
 from trilogue.errors import InternalError
-from trilogue.jsontext.text import dump, dump_text, parse, parse_object
 from trilogue.model import SEAL_PREFIXES, Json
 
 _STRUCTURE = frozenset(

@@ -12,14 +12,14 @@ import re
 
 from msgspec import Struct, field
 
+from trilogue.base.json.text import dump
 from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged
 from trilogue.capture.requests import NO_CHANGE, Change, Retranslated, request_differences, retranslate
 from trilogue.capture.responses import compared_response, not_comparable
-from trilogue.compare import Difference
 from trilogue.errors import TrilogueError
-from trilogue.jsontext.text import dump
 from trilogue.model import Loss
+from trilogue.translate.compare.differences import Difference
 
 _CUT = "the capture was cut at its largest size"
 _OF_WORDS = re.compile(r"\.failure\.|^events\[0\]\.usage\.")

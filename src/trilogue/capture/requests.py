@@ -9,20 +9,22 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
+from trilogue.base.json.text import dump, parse_request
 from trilogue.capture.format import CaptureError, Plan
 from trilogue.capture.reader import CapturedAttempt, Exchanged
 from trilogue.capture.redaction import redact_body
 from trilogue.capture.writer import changed_fields
-from trilogue.compare import ComparedDocument, Difference, Kind, compare_documents, differences
-from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import SEAL_STEM, Json, Ledger, Loss, Protocol
-from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
+from trilogue.translate.compare.detect import Kind
+from trilogue.translate.compare.differences import Difference, differences
+from trilogue.translate.compare.documents import ComparedDocument, compare_documents
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.remedies import remedied
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request, translate_request_with
+from trilogue.vendors.profiles.profile import UNCHANGED, Profile
 
 _REASONING_CODES = ("reasoning.", "thinking.")
 

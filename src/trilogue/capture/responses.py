@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from trilogue.base.json.text import dump, parse_object, parse_upstream
 from trilogue.capture.errors import compared_error, is_error, replaced_error
 from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged
 from trilogue.capture.requests import Change, Retranslated
-from trilogue.compare import (
-    ComparedDocument,
-    Difference,
-    Kind,
-    compare_begun,
-    compare_documents,
-    compare_events,
-    is_stream,
-)
-from trilogue.jsontext.text import dump, parse_object, parse_upstream
 from trilogue.model import Json, Loss, Protocol
 from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.registry import CODECS
+from trilogue.translate.compare.detect import Kind, is_stream
+from trilogue.translate.compare.differences import Difference
+from trilogue.translate.compare.documents import ComparedDocument, compare_begun, compare_documents, compare_events
 from trilogue.translate.responses import Stamp, collect_stream, translate_response
 from trilogue.translate.streams import StreamTranslator
 

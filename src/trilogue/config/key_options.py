@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from trilogue.config.problems import suggest
 from trilogue.config.types import Config
-from trilogue.keys import KeyOptions
+from trilogue.gateway.access.options import KeyOptions
 
 
 def key_option_problems(options: KeyOptions, config: Config, *, policies: bool = True) -> Iterator[tuple[str, str]]:

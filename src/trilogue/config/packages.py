@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from trilogue.config.cluster import POSTGRESQL
 from trilogue.config.types import Config
+from trilogue.gateway.features.cluster.settings import POSTGRESQL
 
 
 def package_problem(config: Config) -> str | None:

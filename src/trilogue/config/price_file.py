@@ -9,11 +9,11 @@ from msgspec import inspect
 from msgspec.structs import replace
 
 from trilogue.config.document import MAX_BYTES, read_document
-from trilogue.config.providers import ProviderSettings
 from trilogue.config.reader import Reader
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
-from trilogue.prices import Price
+from trilogue.upstreams.settings import ProviderSettings
+from trilogue.vendors.prices.stated import Price
 
 PricesByName = dict[str, dict[str, Price]]
 SETTING = "price_file"

@@ -14,17 +14,17 @@ from typing import Any, TypeGuard
 
 from msgspec import NODEFAULT, inspect
 
+from trilogue.base.secrets import Secret, resolve
 from trilogue.config.problems import join, quote_key, suggest
-from trilogue.config.profiles import ProfileSettings
-from trilogue.config.providers import AccountSettings
-from trilogue.config.secret import Secret, resolve
 from trilogue.config.setting_paths import settings_named
-from trilogue.config.sources import BadReference, ClientSource, CommandSource, MissingSecret
 from trilogue.config.types import ClientKeySettings, StateSettings
-from trilogue.config.usage import UsageSettings
-from trilogue.config.webhook import WebhookSettings
+from trilogue.gateway.features.usage.settings import UsageSettings
+from trilogue.gateway.limits.webhook_settings import WebhookSettings
 from trilogue.model import Protocol
-from trilogue.routing import RouteTarget
+from trilogue.routing.models.routes import RouteTarget
+from trilogue.upstreams.profiles import ProfileSettings
+from trilogue.upstreams.settings import AccountSettings
+from trilogue.upstreams.sources import BadReference, ClientSource, CommandSource, MissingSecret
 
 _ACCOUNT_KEY = re.compile(r"providers\..+\.accounts\[\d+\](\.key)?")
 

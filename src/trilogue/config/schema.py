@@ -14,15 +14,15 @@ from typing import Any
 
 from msgspec import Struct, inspect, json
 
-from trilogue.config.profiles import ProfileBase, ProfileSettings
-from trilogue.config.providers import ProviderSettings
+from trilogue.base.secrets import Secret
 from trilogue.config.reader import SHORT_FORMS
-from trilogue.config.secret import Secret
 from trilogue.config.setting_paths import inner_types
 from trilogue.config.types import Config
 from trilogue.model import Protocol
-from trilogue.presets import PRESETS
-from trilogue.profiles import Profile
+from trilogue.upstreams.profiles import ProfileBase, ProfileSettings
+from trilogue.upstreams.settings import ProviderSettings
+from trilogue.vendors.presets import PRESETS
+from trilogue.vendors.profiles.profile import Profile
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -13,21 +13,23 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from trilogue.config.admin import AdminSettings
-from trilogue.config.captures import CaptureSettings
-from trilogue.config.cluster import ClusterSettings
-from trilogue.config.providers import AccountSettings, ProviderSettings
-from trilogue.config.secret import Secret
-from trilogue.config.timeouts import ProviderTimeouts, Seconds
-from trilogue.config.tracing import TracingSettings
-from trilogue.config.usage import UsageSettings
-from trilogue.config.webhook import WebhookSettings
-from trilogue.keys import KeyOptions
-from trilogue.limits import BudgetSettings, RateLimits
+from trilogue.base.secrets import Secret
+from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.admin.settings import AdminSettings
+from trilogue.gateway.features.capture.settings import CaptureSettings
+from trilogue.gateway.features.cluster.settings import ClusterSettings
+from trilogue.gateway.features.tracing.settings import TracingSettings
+from trilogue.gateway.features.usage.settings import UsageSettings
+from trilogue.gateway.limits.settings import BudgetSettings, RateLimits
+from trilogue.gateway.limits.webhook_settings import WebhookSettings
 from trilogue.model import Severity, Usage
-from trilogue.pool import AccountSpec, Pools, PoolsSettings, ProviderSpec
-from trilogue.presets import PRESETS
-from trilogue.routing import RoutableProvider, Route, Router
+from trilogue.routing.models.router import Router
+from trilogue.routing.models.routes import RoutableProvider, Route
+from trilogue.routing.pool.pools import Pools
+from trilogue.routing.pool.settings import AccountSpec, PoolsSettings, ProviderSpec
+from trilogue.upstreams.settings import AccountSettings, ProviderSettings
+from trilogue.upstreams.timeouts import ProviderTimeouts, Seconds
+from trilogue.vendors.presets import PRESETS
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Workers = Annotated[int, Meta(ge=1, le=256)]

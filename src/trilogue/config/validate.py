@@ -11,24 +11,24 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from trilogue.config.admin_checks import MIN_SECRET, admin_secrets, admin_warnings, check_admin
-from trilogue.config.client_accounts import client_account_problems
-from trilogue.config.cluster import POSTGRESQL
-from trilogue.config.cluster_problems import cluster_problems, cluster_warnings
+from trilogue.base.headers import LEGAL_NAME, OF_CONNECTION
+from trilogue.base.secrets import Secret, foreign_reference
 from trilogue.config.key_options import key_option_problems
-from trilogue.config.network import is_loopback, official_urls, proxy_fault, url_fault
 from trilogue.config.problems import NAME, NAME_RULE
-from trilogue.config.providers import DEMO_URL, ProviderSettings
-from trilogue.config.secret import Secret, foreign_reference
-from trilogue.config.tracing import TracingSettings
 from trilogue.config.types import Config, routable
-from trilogue.config.webhook import WebhookSettings
 from trilogue.errors import ClientError
-from trilogue.headers import LEGAL_NAME, OF_CONNECTION
-from trilogue.keys import is_time
+from trilogue.gateway.access.options import is_time
+from trilogue.gateway.admin.checks import MIN_SECRET, admin_secrets, admin_warnings, check_admin
+from trilogue.gateway.features.cluster.problems import cluster_problems, cluster_warnings
+from trilogue.gateway.features.cluster.settings import POSTGRESQL
+from trilogue.gateway.features.tracing.settings import TracingSettings
+from trilogue.gateway.limits.webhook_settings import WebhookSettings
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import find_problems
-from trilogue.routing.errors import name_fault
+from trilogue.routing.models.errors import name_fault
+from trilogue.routing.models.routes import find_problems
+from trilogue.upstreams.addresses import is_loopback, official_urls, proxy_fault, url_fault
+from trilogue.upstreams.client_accounts import client_account_problems
+from trilogue.upstreams.settings import DEMO_URL, ProviderSettings
 
 MIN_SEAL_KEY = 32
 MIN_CLIENT_KEY = 8

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.jsontext.text import dump_text, parse_object
+from trilogue.base.json.text import dump_text, parse_object
 from trilogue.model import CallKind, Json, Native, Opaque, Reasoning, Request, Source, SourceKind, ToolCall
 from trilogue.policies.texts import Change
 

@@ -25,7 +25,6 @@ from trilogue.model import (
     Usage,
     protocol_of,
 )
-from trilogue.profiles import Profile, profile_for, vendor_named
 from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.content.sealed import Cleaning, may_hold_sealed, no_calls, unchanged
 from trilogue.protocols.content.tool_search import ToolSearchForm
@@ -34,6 +33,9 @@ from trilogue.protocols.fields.extras import FieldPolicies
 from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.protocols.stream.encoder import StreamEncoder
 from trilogue.protocols.stream.reply import Reply
+from trilogue.vendors.profiles.lookup import profile_for
+from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profiles.vendors import vendor_named
 
 
 class EncodingContext(Struct, frozen=True):

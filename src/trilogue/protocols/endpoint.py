@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from trilogue.model import Json, Protocol, Usage
-from trilogue.profiles import ModelFacts
+from trilogue.vendors.profiles.facts import ModelFacts
 
 Wire = dict[str, Json]
 

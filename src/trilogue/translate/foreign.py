@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json.text import dump_text
 from trilogue.errors import Unsupported
-from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
     ChoiceMode,

@@ -14,18 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trilogue.fast_paths import FAST_PATHS
-from trilogue.model import (
-    BlockStart,
-    BlockStop,
-    Delta,
-    Event,
-    HostedCall,
-    Ledger,
-    Protocol,
-    Provenance,
-    Sequencer,
-)
+from trilogue.base.fast_paths import FAST_PATHS
+from trilogue.model import BlockStart, BlockStop, Delta, Event, HostedCall, Ledger, Protocol, Provenance, Sequencer
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.images import ImageStage
 from trilogue.translate.content.stop_sequences import StopStage

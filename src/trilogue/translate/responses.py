@@ -10,9 +10,9 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.fast_paths import FAST_PATHS
+from trilogue.base.json.text import SUSPECT, blame, parse_upstream
 from trilogue.errors import InternalError, UpstreamProtocolError
-from trilogue.fast_paths import FAST_PATHS
-from trilogue.jsontext.text import SUSPECT, blame, parse_upstream
 from trilogue.model import (
     Collector,
     Json,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from trilogue.base.json.text import SUSPECT, blame
 from trilogue.errors import UpstreamError, UpstreamProtocolError
-from trilogue.jsontext.text import SUSPECT, blame
 from trilogue.model import (
     BlockStart,
     Delta,

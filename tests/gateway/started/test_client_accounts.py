@@ -31,7 +31,7 @@ routes:
   - {match: "fallback", targets: [anthropic/text, configured/text]}
 """
 PATCH = """\
-import trilogue.config.client_accounts as one
+import trilogue.upstreams.client_accounts as one
 one.SCHEMES = ("http",)
 one.HOSTS.clear()
 one.HOSTS.update({"127.0.0.1": "anthropic", "localhost": "openai"})

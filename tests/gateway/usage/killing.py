@@ -26,9 +26,11 @@ from urllib.parse import urlsplit
 from tests.gateway.process import Started, started
 from tests.gateway.running import CLIENT_KEY
 from tests.timing import eventually_async
-from trilogue.config import state_file
-from trilogue.state.database import SqliteDatabase
-from trilogue.state.ledger import Counts, LedgerTables, UsageQuery, read_usage
+from trilogue.gateway.features.usage.ledger.counts import Counts
+from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.folders import state_file
 
 CONNECTIONS = 16
 CONFIG = """\

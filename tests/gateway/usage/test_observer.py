@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from trilogue.config import load
-from trilogue.gateway.observe.record import RequestRecord
-from trilogue.gateway.usage import names
-from trilogue.gateway.usage.observer import UsageObserver
-from trilogue.gateway.usage.query import usage_query
+from trilogue.config.load import load
+from trilogue.gateway.features.usage import names
+from trilogue.gateway.features.usage.ledger.counts import Counts
+from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
+from trilogue.gateway.features.usage.ledger.reading import UsageQuery
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.gateway.features.usage.observer import UsageObserver
+from trilogue.gateway.features.usage.query import usage_query
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Usage
-from trilogue.pool import Decision
-from trilogue.state.database import MemoryDatabase
-from trilogue.state.ledger import Counts, LedgerTables, UsageLedger, UsageQuery
+from trilogue.routing.pool.decision import Decision
+from trilogue.storage.database.memory import MemoryDatabase
 
 CONFIG = """\
 providers:
@@ -136,7 +139,7 @@ def test_names_of_clients_are_limited(usage: UsageObserver, monkeypatch: pytest.
 
 def test_metrics_have_a_limited_number_of_series(usage: UsageObserver, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sums stay the same over hours and reloads."""
-    monkeypatch.setattr("trilogue.gateway.usage.observer.MOST_SERIES", 4)
+    monkeypatch.setattr("trilogue.gateway.features.usage.observer.MOST_SERIES", 4)
     for number in range(6):
         usage.request_settled(record(f"m{number}", Usage(fresh=1)))
         usage.request_settled(record(used=Usage(fresh=1)))

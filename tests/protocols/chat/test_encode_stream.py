@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
 
+from trilogue.base.sse import SseParser, frame_data
 from trilogue.errors import InternalError
 from trilogue.lint import lint_stream
 from trilogue.model import (
@@ -46,7 +47,6 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat import CODEC
 from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import SseParser, frame_data
 
 START = ResponseStart(protocol=Protocol.MESSAGES, id="msg_1", model="m")
 END = Finish(stop=Stop(reason=StopReason.END), usage=Usage(fresh=2, output=1))

@@ -7,7 +7,10 @@ import pytest
 
 from tests.state.responses.making import Engine
 from tests.state.responses.postgres import Server
-from trilogue.state.responses import MemoryDatabase, PostgresqlDatabase, ResponseStore, SqliteDatabase
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.storage.database.postgresql import PostgresqlDatabase
+from trilogue.storage.database.sqlite import SqliteDatabase
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])

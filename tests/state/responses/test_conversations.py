@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.state.responses.making import A, B, Engine, conversation, item, response, total_bytes
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store.interface import (
     Append,
     ConversationLease,
     ConversationLocked,
@@ -15,9 +15,9 @@ from trilogue.state.responses import (
     NotStorable,
     OriginAccount,
     Page,
-    ResponseStore,
     StoredConversation,
 )
+from trilogue.gateway.conversations.store.store import ResponseStore
 
 
 def item_ids(store: ResponseStore, owner: str = A, identifier: str = "conv_1") -> list[str]:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.state.responses.making import A, B, Engine, body, conversation, item, response, total_bytes
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store.interface import (
     WORKER_DIED,
     Append,
     ConversationLease,
@@ -15,8 +15,8 @@ from trilogue.state.responses import (
     JobEnded,
     JobEvent,
     NotFound,
-    ResponseStore,
 )
+from trilogue.gateway.conversations.store.store import ResponseStore
 
 
 def start(store: ResponseStore, identifier: str = "r1", worker: str = "w1", owner: str = A) -> None:

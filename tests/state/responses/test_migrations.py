@@ -10,17 +10,14 @@ import pytest
 
 from tests.state.responses.making import KEY, A, conversation, item, response
 from tests.state.responses.postgres import Server
-from trilogue.state.database import Database
-from trilogue.state.database.migrate import Migration, Schema, migrate
-from trilogue.state.responses import (
-    MemoryDatabase,
-    PostgresqlDatabase,
-    ResponseStore,
-    SqliteDatabase,
-    StoredReasoning,
-    StoreUnavailable,
-)
-from trilogue.state.responses.schema import MIGRATIONS, SCHEMA
+from trilogue.gateway.conversations.store.interface import StoredReasoning, StoreUnavailable
+from trilogue.gateway.conversations.store.schema import MIGRATIONS, SCHEMA
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.storage.database.connection import Database
+from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.storage.database.migrate import Migration, Schema, migrate
+from trilogue.storage.database.postgresql import PostgresqlDatabase
+from trilogue.storage.database.sqlite import SqliteDatabase
 
 NewDatabase = Callable[[], Database]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from tests.state.responses.making import A, B, Engine, conversation, item, response, total_bytes
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store.interface import (
     ConversationItem,
     OwnerStatistics,
-    ResponseStore,
     StoredConversation,
     StoredReasoning,
     StoredResponse,
     StoreLimits,
 )
+from trilogue.gateway.conversations.store.store import ResponseStore
 
 
 def fill(store: ResponseStore, owner: str, count: int) -> None:

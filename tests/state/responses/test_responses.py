@@ -10,7 +10,7 @@ import pytest
 
 from tests.state.responses.making import A, B, Engine, body, conversation, ids, item, response, total_bytes
 from tests.timing import check_within
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store.interface import (
     Append,
     ChainBroken,
     ConversationLease,
@@ -19,10 +19,10 @@ from trilogue.state.responses import (
     NotStorable,
     OriginAccount,
     Page,
-    ResponseStore,
     StoredItem,
     StoreLimits,
 )
+from trilogue.gateway.conversations.store.store import ResponseStore
 
 HOSTILE_IDS = ["", "resp_\0", "resp_\ud800", "x" * 5_000, "'; DROP TABLE trl_response; --", "resp_%s", "resp_?"]
 

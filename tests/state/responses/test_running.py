@@ -9,7 +9,11 @@ import pytest
 
 from tests.state.responses.making import A, Engine, response
 from tests.timing import eventually_async, pause_for
-from trilogue.state.responses import MemoryDatabase, RunningJobs, StoreAway, StoreService, running
+from trilogue.gateway.conversations.store import running
+from trilogue.gateway.conversations.store.interface import StoreAway
+from trilogue.gateway.conversations.store.running import RunningJobs
+from trilogue.gateway.conversations.store.service import StoreService
+from trilogue.storage.database.memory import MemoryDatabase
 
 KEY = (A, "r1")
 

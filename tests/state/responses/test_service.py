@@ -13,21 +13,19 @@ import pytest
 
 from tests.state.responses.making import KEY, A, Engine, conversation, item, response
 from tests.timing import PATIENCE, turns
-from trilogue.state import StoreHealth
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store import service as module
+from trilogue.gateway.conversations.store.interface import (
     Append,
     CommitUnsure,
     ConversationLocked,
     NotFound,
-    ResponseStore,
-    SqliteDatabase,
     StoreLimits,
-    StoreService,
     StoreUnavailable,
 )
-from trilogue.state.responses import (
-    service as module,
-)
+from trilogue.gateway.conversations.store.service import StoreService
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.store import StoreHealth
 
 
 class CountedStore(ResponseStore):

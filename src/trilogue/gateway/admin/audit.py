@@ -8,12 +8,12 @@ import time
 import msgspec
 import structlog
 
-from trilogue.config import Role
-from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Identity, Reply
-from trilogue.keys import parse_time
+from trilogue.gateway.access.options import parse_time
+from trilogue.gateway.admin.audit_log import AuditEntry, AuditQuery
+from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Identity, Reply
+from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json
-from trilogue.state.keys import AuditEntry, AuditQuery
-from trilogue.state.store import StoreError
+from trilogue.storage.store import StoreError
 
 log = structlog.get_logger("trilogue.admin")
 

@@ -11,9 +11,9 @@ from hmac import compare_digest
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
-from trilogue.config.admin import ProxySignOn
-from trilogue.gateway.admin.interface import AdminError
-from trilogue.serving import HttpRequest
+from trilogue.gateway.admin.routes import AdminError
+from trilogue.gateway.admin.settings import ProxySignOn
+from trilogue.net.server.request import HttpRequest
 
 SECRET_HEADER = "trilogue-proxy-secret"
 MOST_CHARACTERS = 200

@@ -22,26 +22,16 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from trilogue.cipher import NONCE_BYTES, Cipher
-from trilogue.config import SignOnSettings
-from trilogue.config.admin import OidcSignOn
+from trilogue.base.cipher import NONCE_BYTES, Cipher
 from trilogue.gateway.admin.audit import note_sign_in
-from trilogue.gateway.admin.console_pages import PAGE_HEADERS, session_cookie
+from trilogue.gateway.admin.console.pages import PAGE_HEADERS, session_cookie
 from trilogue.gateway.admin.identity import OIDC
-from trilogue.gateway.admin.interface import (
-    OPEN,
-    AdminCall,
-    AdminContext,
-    AdminError,
-    AdminRoute,
-    Identity,
-    Page,
-    Reply,
-)
 from trilogue.gateway.admin.oidc_provider import Exchange, OidcProvider, ProviderError
+from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminContext, AdminError, AdminRoute, Identity, Page, Reply
 from trilogue.gateway.admin.sessions import NewCookie, Session, check_browser, cookie, set_cookie
-from trilogue.gateway.setup.services import Services
-from trilogue.state.store import StoreError
+from trilogue.gateway.admin.settings import OidcSignOn, SignOnSettings
+from trilogue.gateway.gateway import Services
+from trilogue.storage.store import StoreError
 
 log = structlog.get_logger("trilogue.admin")
 

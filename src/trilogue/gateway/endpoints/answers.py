@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 
-from trilogue.gateway.endpoints.internal import Respond, ask_model
+from trilogue.gateway.endpoints.questions import Respond, ask_model
 from trilogue.gateway.policies.driver import Ask
-from trilogue.gateway.request.context import RequestContext
+from trilogue.gateway.request.request import RequestContext
 from trilogue.policies import Pending
 from trilogue.policies.checks import Trouble
 from trilogue.policies.shipped.approve import ApprovalQuestion

@@ -15,33 +15,35 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json.text import parse_request
+from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest
+from trilogue.gateway.conversations.fields import without_background
+from trilogue.gateway.conversations.jobs import CANCELLED, FAILED, BackgroundJob, died_event
+from trilogue.gateway.conversations.store.interface import ENDED, NotFound, StoreError
+from trilogue.gateway.conversations.store.jobs import JobKey
+from trilogue.gateway.conversations.stores import GatewayStore
+from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.endpoints import generate
-from trilogue.gateway.endpoints.boundary import begin, report
 from trilogue.gateway.endpoints.event_stream import event_stream
 from trilogue.gateway.endpoints.judging import chosen_policies
-from trilogue.gateway.endpoints.owned import refreshed
-from trilogue.gateway.observe.record import BACKGROUND, RequestRecord
+from trilogue.gateway.endpoints.upstream_stored import refreshed
+from trilogue.gateway.record import BACKGROUND, RequestRecord
+from trilogue.gateway.request.boundary import begin, report
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.cancellation import Cancellation
-from trilogue.gateway.request.context import RequestContext, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.limits import is_charged
+from trilogue.gateway.request.request import RequestContext, targets_of, watching
 from trilogue.gateway.request.turns import stored_turn
-from trilogue.gateway.setup.response_store import GatewayStore
-from trilogue.gateway.stored.fields import without_background
-from trilogue.gateway.stored.jobs import CANCELLED, FAILED, BackgroundJob, died_event
-from trilogue.gateway.stored.turn import StoredTurn
-from trilogue.jsontext.text import parse_request
 from trilogue.model import Json, ResponseStart
+from trilogue.net.server.request import ClientGone, HttpRequest
+from trilogue.net.server.responder import Responder
 from trilogue.protocols.content.ids import digest
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply
-from trilogue.routing import Upstream
-from trilogue.serving import ClientGone, HttpRequest, Responder
-from trilogue.sse import SseParser
-from trilogue.state.responses import ENDED, JobKey, NotFound, StoreError
+from trilogue.routing.models.router import Upstream
 
 MOST_JOBS = 1_000
 """of one worker: each keeps the response in memory, and no client waits for it"""

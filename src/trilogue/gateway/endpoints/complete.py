@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from trilogue.errors import BadRequest, UpstreamError
 from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.call import Call, ReadBody
-from trilogue.gateway.request.context import RequestContext, cancelled_error
 from trilogue.gateway.request.failures import client_failure
 from trilogue.gateway.request.limits import count_request
+from trilogue.gateway.request.request import RequestContext, cancelled_error
 from trilogue.gateway.response.attempts import respond
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.timing import KeepAlive, TimeLimits
 from trilogue.model import Severity
-from trilogue.routing import Upstream
+from trilogue.routing.models.router import Upstream
 
 
 def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) -> Call:

@@ -13,30 +13,30 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json.text import dump, parse_request, parse_upstream
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
+from trilogue.gateway.conversations.compaction import opened
+from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.endpoints.judging import judge_count
 from trilogue.gateway.request.call import read_asked, with_model, without_head
-from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import MAX_ERROR_BYTES, error_body, response_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.limits import check_allowed
 from trilogue.gateway.request.outbound import own_body, refuse_state, unbilled_body
 from trilogue.gateway.request.ownership import check_body
+from trilogue.gateway.request.request import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.headers import JSON_HEADERS, loss_header
-from trilogue.gateway.setup.headers import with_query
-from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
-from trilogue.gateway.stored.compaction import opened
-from trilogue.gateway.stored.turn import StoredTurn
-from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import FailureKind, Ledger, Loss, Protocol
+from trilogue.net.client.interface import Transport, UpstreamRequest, UpstreamResponse
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import Upstream
+from trilogue.routing.models.router import Upstream
 from trilogue.translate.content.billing import has_billing
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
-from trilogue.upstream import Transport, UpstreamRequest, UpstreamResponse
+from trilogue.upstreams.headers import with_query
+from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider
 
 _NO_SUCH_ENDPOINT = frozenset({404, 405, 501})
 """statuses of servers that speak the protocol and do not count tokens"""

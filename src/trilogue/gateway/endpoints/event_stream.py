@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trilogue.gateway.request.context import RequestContext, watching
+from trilogue.base.sse import COMMENT
+from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.gateway.response.headers import SSE_HEADERS
 from trilogue.gateway.response.timing import KeepAlive
-from trilogue.serving import Responder
-from trilogue.sse import COMMENT
+from trilogue.net.server.responder import Responder
 
 
 @contextmanager

@@ -10,23 +10,23 @@ import re
 from collections.abc import Sequence
 
 from trilogue.errors import UpstreamFailure
-from trilogue.gateway.endpoints.compact import compact_turn
+from trilogue.gateway.access.managed import ManagedKey
+from trilogue.gateway.conversations.compaction import TRIGGER_MARK, asks_for_compaction
+from trilogue.gateway.conversations.reasoning import ReasoningMemory
+from trilogue.gateway.endpoints.compaction import compact_turn
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.request.call import Call, read_asked
 from trilogue.gateway.request.cancellation import CancelReason
-from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.made_objects import watch_made_objects
 from trilogue.gateway.request.ownership import check_body
+from trilogue.gateway.request.request import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.client_response import ClientResponse
-from trilogue.gateway.stored.compaction import TRIGGER_MARK, asks_for_compaction
-from trilogue.gateway.stored.reasoning import ReasoningMemory
-from trilogue.keys import ManagedKey
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import Upstream
+from trilogue.routing.models.router import Upstream
 
 _TOOLS = re.compile(rb'"tool|"call_id"')
 """what is in every request that offers tools or has called any"""

@@ -12,16 +12,16 @@ from urllib.parse import parse_qs
 from msgspec.structs import replace
 
 from trilogue.errors import ClientError, NotAllowed
-from trilogue.gateway.request.context import RequestContext, watching
+from trilogue.gateway.gateway import Services
 from trilogue.gateway.request.limits import check_allowed
-from trilogue.gateway.setup.catalog import PATIENCE_SECONDS
-from trilogue.gateway.setup.headers import hops_of
-from trilogue.gateway.setup.services import Services
-from trilogue.profiles import ModelFacts
+from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.protocols.endpoint import ListedModel
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import Upstream
+from trilogue.routing.models.router import Upstream
+from trilogue.upstreams.catalog import PATIENCE_SECONDS
+from trilogue.upstreams.headers import hops_of
+from trilogue.vendors.profiles.facts import ModelFacts
 
 
 async def handle_list(context: RequestContext) -> None:

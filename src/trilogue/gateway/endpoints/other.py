@@ -15,18 +15,18 @@ from trilogue.errors import UpstreamError
 from trilogue.gateway.endpoints.judged_texts import judge_other
 from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.admission import HttpRoute
-from trilogue.gateway.request.context import RequestContext, cancelled_error
 from trilogue.gateway.request.failures import client_failure
 from trilogue.gateway.request.limits import count_other
 from trilogue.gateway.request.other import OtherCall, OtherRoute, check_objects_of, find_targets, read_other
+from trilogue.gateway.request.request import RequestContext, cancelled_error
 from trilogue.gateway.response.other import OtherAttempts
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.model import Protocol
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS, protocol_of_client
-from trilogue.routing import Upstream
-from trilogue.state import steady_time
+from trilogue.routing.models.router import Upstream
+from trilogue.upstreams.state.sync import steady_time
 
 _SEGMENT = re.compile(r"[\w~:@=.-]{1,200}", re.ASCII)
 _PREFIX = re.compile(r"(/[\w~.-]{1,200}){1,8}", re.ASCII)

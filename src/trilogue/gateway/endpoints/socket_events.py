@@ -11,16 +11,16 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw, Struct
 
+from trilogue.base.json.text import DECODE_ERRORS, dump, parse_request
 from trilogue.errors import BadRequest
+from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.endpoints.background import handle
 from trilogue.gateway.endpoints.generate import read_call
-from trilogue.gateway.request.context import RequestContext, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.request.request import RequestContext, targets_of, watching
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.headers import SSE_HEADERS
 from trilogue.gateway.response.messages import MessageResponder
-from trilogue.gateway.stored.turn import StoredTurn
-from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
 from trilogue.model import Finish, Json, ResponseStart, Stop, StopReason, Usage
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.reply import Reply

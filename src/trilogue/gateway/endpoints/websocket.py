@@ -15,18 +15,25 @@ from typing import Protocol as Interface
 import structlog
 from msgspec.structs import replace
 
+from trilogue.base.json.text import dump
+from trilogue.gateway.conversations.connection import ConnectionResponses
 from trilogue.gateway.endpoints.socket_events import create, immediate_reply, refuse_binary
+from trilogue.gateway.gateway import Services
 from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit
-from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.failures import error_reply, raw_headers
+from trilogue.gateway.request.request import RequestContext
 from trilogue.gateway.response.messages import MessageResponder
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.connection import ConnectionResponses
-from trilogue.jsontext.text import dump
+from trilogue.net.server.request import Head, HttpRequest
+from trilogue.net.server.responder import Responder
+from trilogue.net.server.websocket import (
+    GOING_AWAY,
+    INTERNAL_ERROR,
+    POLICY_VIOLATION,
+    SERVICE_RESTART,
+    MessageSocket,
+    SocketLimits,
+)
 from trilogue.protocols.failure.convert import own_failure
-from trilogue.serving import HttpRequest, MessageSocket, Responder, SocketLimits
-from trilogue.serving.request import Head
-from trilogue.serving.websocket import GOING_AWAY, INTERNAL_ERROR, POLICY_VIOLATION, SERVICE_RESTART
 
 LIFETIME_SECONDS = 3_600.0
 """how long a connection lasts, as in the API"""

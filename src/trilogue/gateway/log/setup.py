@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from trilogue.config import Log
+from trilogue.config.types import Log
 from trilogue.gateway.log.lines import CLOCK, TextStyle, journal, printable, sane
 from trilogue.gateway.log.output import LogOutput
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.policies.driver import Ask, HookThreads, answer
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Event, Request, Usage
 from trilogue.policies import Context, Pending, Policy, PolicyRun, Record
 from trilogue.policies.checks import Trouble

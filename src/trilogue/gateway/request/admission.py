@@ -10,21 +10,23 @@ from typing import Any
 
 from msgspec import Struct
 
+from trilogue.gateway.access.client_keys import ClientKey, cors_headers, is_local_host, is_local_origin, presented_keys
+from trilogue.gateway.access.managed import may_be_managed
+from trilogue.gateway.conversations.connection import ConnectionResponses
+from trilogue.gateway.gateway import Services
 from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
-from trilogue.gateway.setup.access import ClientKey, cors_headers, is_local_host, is_local_origin, presented_keys
-from trilogue.gateway.setup.client_key import ClientKeyHeader, client_key
-from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.connection import ConnectionResponses
-from trilogue.keys import may_be_managed
 from trilogue.model import Failure, Protocol
+from trilogue.net.client.interface import HeaderPairs
+from trilogue.net.server.request import HttpRequest
+from trilogue.net.server.responder import header_lines
+from trilogue.net.server.websocket import handshake_problem, offers_websocket
 from trilogue.protocols.endpoint import UrlHead
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
-from trilogue.serving import HttpRequest, handshake_problem, header_lines, offers_websocket
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.upstream import HeaderPairs
+from trilogue.upstreams.client_key import ClientKeyHeader, client_key
+from trilogue.upstreams.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
 
 Handler = Callable[[Any], Awaitable[None]]
 """responds to a `RequestContext`"""

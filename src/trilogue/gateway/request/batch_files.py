@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 
 from trilogue.errors import BadRequest
-from trilogue.gateway.stored.fields import ESCAPED
+from trilogue.gateway.conversations.fields import ESCAPED
 
 BATCH = "batch"
 _OVERLAP = 256

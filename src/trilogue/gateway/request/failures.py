@@ -14,20 +14,20 @@ from codecs import BOM_UTF8
 from msgspec.structs import replace
 
 from trilogue.errors import TrilogueError, UpstreamError, UpstreamFailure
-from trilogue.gateway.log.redaction import Redactor
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool.health.classify import LOOP_TEXT
-from trilogue.pool.plan import CREDENTIAL, QUOTA
+from trilogue.net.client.interface import UpstreamResponse
+from trilogue.net.server.responder import Headers
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.endpoint import OVERLOADED
 from trilogue.protocols.failure.codes import FINAL_CODES
 from trilogue.protocols.failure.convert import failure_of, own_failure
 from trilogue.protocols.failure.retry import http_date, reset_delay, with_retry_after
 from trilogue.protocols.registry import codec
-from trilogue.serving import Headers
-from trilogue.state import steady_time
-from trilogue.upstream import UpstreamResponse
+from trilogue.routing.pool.health.classify import LOOP_TEXT
+from trilogue.routing.pool.plan import CREDENTIAL, QUOTA
+from trilogue.upstreams.redaction import Redactor
+from trilogue.upstreams.state.sync import steady_time
 
 LOOP = "gateway_loop"
 LOOP_STATUS = 508

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from trilogue.errors import NotAllowed
+from trilogue.gateway.access.client_keys import ClientKey
+from trilogue.gateway.gateway import Services
+from trilogue.gateway.limits.counting import Estimate, Remaining
+from trilogue.gateway.limits.limiter import Asked, Reservation
+from trilogue.gateway.limits.most import Facts, Model, inputs_of, likely_tokens, most, read_facts
 from trilogue.gateway.request.call import Call
-from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.named import may_name_others, models_of
 from trilogue.gateway.request.other import OtherCall, makes_something, named_models
-from trilogue.gateway.setup.access import ClientKey
-from trilogue.gateway.setup.limiter import Asked, Reservation
-from trilogue.gateway.setup.services import Services
-from trilogue.limits import Estimate, Remaining
-from trilogue.limits.most import Facts, Model, inputs_of, likely_tokens, most, read_facts
+from trilogue.gateway.request.request import RequestContext
 from trilogue.model import Protocol
+from trilogue.net.server.responder import header_lines
 from trilogue.protocols.endpoint import LimitHeaders
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import Upstream
-from trilogue.serving import header_lines
+from trilogue.routing.models.router import Upstream
 
 _OF_COMPLETIONS = ("max_tokens",)
 

@@ -12,13 +12,13 @@ from contextlib import suppress
 import msgspec
 import structlog
 
-from trilogue.gateway.request.context import RequestContext
+from trilogue.base.json.pairs import at_path
+from trilogue.base.json.text import DECODE_ERRORS, LARGE_BYTES
+from trilogue.base.sse import SseParser
+from trilogue.gateway.conversations.store.interface import ObjectOwner, StoreError
 from trilogue.gateway.request.ownership import is_guarded, keeps_owners
-from trilogue.jsontext.pairs import at_path
-from trilogue.jsontext.text import DECODE_ERRORS, LARGE_BYTES
+from trilogue.gateway.request.request import RequestContext
 from trilogue.protocols.registry import CODECS
-from trilogue.sse import SseParser
-from trilogue.state.responses import ObjectOwner, StoreError
 
 MOST_BYTES = 16 * LARGE_BYTES
 """of a response that is not a stream"""

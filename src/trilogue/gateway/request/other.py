@@ -12,24 +12,25 @@ from functools import partial
 
 from msgspec import Struct
 
+from trilogue.base.json.pairs import read_pairs
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.request.batch_files import BATCH, BatchLines
 from trilogue.gateway.request.call import read_named, with_model
-from trilogue.gateway.request.context import RequestContext, watching
 from trilogue.gateway.request.forms import FormReader, boundary_of
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.named import NamedObjects, models_of, models_of_query, objects_of
 from trilogue.gateway.request.outbound import Outbound, Place
 from trilogue.gateway.request.ownership import check_objects, is_guarded, object_store, subject_of
+from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.gateway.request.uploads import HeldUpload
-from trilogue.gateway.setup.headers import with_query
-from trilogue.gateway.setup.provider import UpstreamProvider
-from trilogue.jsontext.pairs import read_pairs
 from trilogue.model import Protocol
+from trilogue.net.client.interface import UpstreamRequest
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import NoRoute, Upstream
-from trilogue.upstream import UpstreamRequest
+from trilogue.routing.models.errors import NoRoute
+from trilogue.routing.models.router import Upstream
+from trilogue.upstreams.headers import with_query
+from trilogue.upstreams.provider import UpstreamProvider
 
 _ENDINGS = ("/cancel", "/pause")
 """the ends of paths at which nothing is made, although they are asked with POST"""

@@ -13,25 +13,22 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from trilogue.base.json.text import dump, parse_request
 from trilogue.errors import ClientError, Unsupported
+from trilogue.gateway.conversations.compaction import ITEM_MARK, opened
+from trilogue.gateway.conversations.fields import input_items, may_refer, names_items, reference_of
+from trilogue.gateway.conversations.reasoning import ReasoningMemory
+from trilogue.gateway.gateway import Services
 from trilogue.gateway.request.call import Call, with_model, without_head
 from trilogue.gateway.request.learning import adjusted, without_refused_betas
-from trilogue.gateway.setup.headers import with_query
-from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.compaction import ITEM_MARK, opened
-from trilogue.gateway.stored.fields import input_items, may_refer, names_items, reference_of
-from trilogue.gateway.stored.reasoning import ReasoningMemory
-from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
-from trilogue.pool import cache_session
-from trilogue.profiles import UNCHANGED, Profile
-from trilogue.profiles.vendors import maker_of
+from trilogue.net.client.interface import HeaderPairs, UpstreamRequest
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fit.caching import takes_session
 from trilogue.protocols.registry import CODECS
+from trilogue.routing.pool.choice.conversation import cache_session
 from trilogue.translate.content.billing import has_billing, strip_billing
 from trilogue.translate.content.repair import Repair
 from trilogue.translate.exchange import Exchange
@@ -43,7 +40,10 @@ from trilogue.translate.reasoning.removal import strip_reasoning
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.reasoning.unseal import accepts_text, without_sealed
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
-from trilogue.upstream import HeaderPairs, UpstreamRequest
+from trilogue.upstreams.headers import with_query
+from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider
+from trilogue.vendors.profiles.profile import UNCHANGED, Profile
+from trilogue.vendors.profiles.vendors import maker_of
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _DEFERRED = b'"defer_loading"'

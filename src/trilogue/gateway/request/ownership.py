@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from trilogue.base.json.pairs import at_path
+from trilogue.base.json.text import dump, parse_upstream
 from trilogue.errors import BadRequest, ClientError, UpstreamProtocolError
-from trilogue.gateway.request.context import RequestContext, watching
+from trilogue.gateway.conversations.store.interface import ObjectOwner
+from trilogue.gateway.conversations.stores import GatewayStore
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.named import NamedObjects, may_name_objects, objects_of
-from trilogue.gateway.setup.response_store import GatewayStore
-from trilogue.jsontext.pairs import at_path
-from trilogue.jsontext.text import dump, parse_upstream
+from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.model import Json
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import Upstream
-from trilogue.state.responses import ObjectOwner
+from trilogue.routing.models.router import Upstream
 
 MOST_PAGES = 50
 """of a list, that are asked for until there is something on one for the client"""

@@ -7,12 +7,12 @@ be another client's: the upstream cannot tell the client keys of a gateway apart
 from __future__ import annotations
 
 from trilogue.errors import BadRequest
-from trilogue.gateway.request.context import RequestContext, watching
+from trilogue.gateway.conversations.fields import StateFields, may_refer, read_state_fields
+from trilogue.gateway.conversations.turn import LookUp, StoredTurn, begin_connection_turn, begin_turn, unknown_reference
 from trilogue.gateway.request.large_bodies import in_thread
 from trilogue.gateway.request.named import has_doubles
 from trilogue.gateway.request.ownership import is_guarded
-from trilogue.gateway.stored.fields import StateFields, may_refer, read_state_fields
-from trilogue.gateway.stored.turn import LookUp, StoredTurn, begin_connection_turn, begin_turn, unknown_reference
+from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.protocols.registry import CODECS
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trilogue.gateway.request.batch_files import BatchLines
 from trilogue.gateway.request.forms import FormReader, FoundValue
-from trilogue.serving import HttpRequest
+from trilogue.net.server.request import HttpRequest
 
 HELD_BYTES = 1024 * 1024
 """how much of a body is kept, so that it can be sent again to another account"""

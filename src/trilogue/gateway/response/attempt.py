@@ -9,19 +9,19 @@ from msgspec.structs import replace
 
 from trilogue.capture import Sent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
-from trilogue.gateway.observe.observer import ByteObservers
-from trilogue.gateway.observe.upstream_bytes import observed_response
+from trilogue.gateway.conversations.store.interface import OriginAccount
+from trilogue.gateway.gateway import Services
+from trilogue.gateway.observer import ByteObservers
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import error_body, response_failure
 from trilogue.gateway.request.learning import allowed
 from trilogue.gateway.request.outbound import Outbound, Place, outbound, stripped, translated
+from trilogue.gateway.response.observed import observed_response
 from trilogue.gateway.response.timing import ProgressLimit, TimeLimits
-from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure, Loss, Protocol, Usage
-from trilogue.pool import Attempt
-from trilogue.state.responses import OriginAccount
+from trilogue.net.client.interface import UpstreamRequest, UpstreamResponse
+from trilogue.routing.pool.decision import Attempt
 from trilogue.translate.learning.options import profile_fields
-from trilogue.upstream import UpstreamRequest, UpstreamResponse
 
 
 class RelayResult(Struct, frozen=True, kw_only=True, gc=False):

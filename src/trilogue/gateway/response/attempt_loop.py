@@ -11,17 +11,18 @@ import asyncio
 from msgspec import Struct
 
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
+from trilogue.gateway.gateway import Services
 from trilogue.gateway.request.cancellation import CancelReason
-from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.failures import redacted
+from trilogue.gateway.request.request import RequestContext
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.timing import TimeLimits
-from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
-from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure
-from trilogue.pool import Attempt, AttemptPlan
 from trilogue.protocols.failure.convert import failure_of
-from trilogue.state import steady_time
+from trilogue.routing.pool.decision import Attempt
+from trilogue.routing.pool.plan import AttemptPlan
+from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider
+from trilogue.upstreams.state.sync import steady_time
 
 
 class AttemptLoop(Struct, eq=False):

@@ -12,12 +12,15 @@ from functools import partial
 from msgspec import Struct
 
 from trilogue.errors import UpstreamError
-from trilogue.gateway.observe.sessions import LEAST_BYTES
+from trilogue.gateway.conversations.store.interface import StoredResponse
+from trilogue.gateway.conversations.turn import StoredTurn
+from trilogue.gateway.features.explain.sessions import LEAST_BYTES
+from trilogue.gateway.gateway import Services
 from trilogue.gateway.request.call import Call
-from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside, in_thread
 from trilogue.gateway.request.learning import read_lesson, remember
 from trilogue.gateway.request.outbound import Place
+from trilogue.gateway.request.request import RequestContext
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt, prepare
 from trilogue.gateway.response.attempt_loop import AttemptLoop
 from trilogue.gateway.response.cache_use import note_cache_use
@@ -28,19 +31,17 @@ from trilogue.gateway.response.streamed import StreamRelay
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.tool_search import SearchContinuation, relay_searching
 from trilogue.gateway.response.whole import relay_whole
-from trilogue.gateway.setup.refused_reasoning import TranslatedReasoning
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.model import Failure
-from trilogue.pool import Attempt, session_key, sticky_key
-from trilogue.pool.health.classify import REJECTED
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import Upstream
-from trilogue.state import STEADY_OFFSET, steady_time
-from trilogue.state.responses import StoredResponse
+from trilogue.routing.models.router import Upstream
+from trilogue.routing.pool.choice.conversation import session_key, sticky_key
+from trilogue.routing.pool.decision import Attempt
+from trilogue.routing.pool.health.classify import REJECTED
 from trilogue.translate.learning.remedies import Remedy
+from trilogue.upstreams.refused_reasoning import TranslatedReasoning
+from trilogue.upstreams.state.sync import STEADY_OFFSET, steady_time
 
 _STORED_OBJECTS = (b'"file_id"', b'"vector_store_ids"')
 """what a request has that refers to files which were uploaded before"""

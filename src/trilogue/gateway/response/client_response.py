@@ -14,22 +14,22 @@ from enum import IntEnum, auto
 
 from msgspec import Struct
 
+from trilogue.base.json.text import parse_request
+from trilogue.base.sse import COMMENT, before_last_event
 from trilogue.errors import InternalError, UpstreamError, UpstreamFailure
-from trilogue.gateway.observe.observer import Observers
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.observer import Observers
+from trilogue.gateway.record import RequestRecord
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import for_client
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.headers import JSON_HEADERS, SSE_HEADERS, kept_headers, loss_comment, loss_header
 from trilogue.gateway.response.pass_through import StreamPath
-from trilogue.jsontext.text import parse_request
 from trilogue.model import Failed, Failure, Loss
+from trilogue.net.server.responder import Headers, Responder
 from trilogue.protocols.content.ids import digest
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.reply import Reply
-from trilogue.serving import Headers, Responder
-from trilogue.sse import COMMENT, before_last_event
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.responses import Stamp
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from msgspec import field
 from msgspec.structs import replace
 
+from trilogue.base.json.text import dump, parse_request
 from trilogue.errors import UpstreamProtocolError
+from trilogue.gateway.conversations.compaction import has_only_calls, is_unknown, without_calls
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse, ResponseStep
 from trilogue.gateway.response.headers import kept_headers
-from trilogue.gateway.stored.compaction import has_only_calls, is_unknown, without_calls
-from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Failure, Json, Loss, events_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from trilogue.gateway.observe.observer import ByteObservers
+from trilogue.base.json.text import dump, parse_request, parse_upstream
+from trilogue.gateway.observer import ByteObservers
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.timing import TimeLimits
-from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Json, Loss
 from trilogue.protocols.content.pauses import PauseForm
 from trilogue.translate.responses import collect_stream

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from trilogue.model import Loss, loss_header_value
-from trilogue.serving import Headers
-from trilogue.upstream import UpstreamResponse
+from trilogue.net.client.interface import UpstreamResponse
+from trilogue.net.server.responder import Headers
 
 SSE_HEADERS: Headers = [
     (b"content-type", b"text/event-stream; charset=utf-8"),

@@ -11,12 +11,12 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
+from trilogue.base.json.text import dump
 from trilogue.errors import UpstreamError
+from trilogue.gateway.conversations.echo import echoed_events
 from trilogue.gateway.response.pass_through import ENDS, EVENT_END, LONGEST_END, NUMBERS, UNREPORTED, PassThrough
 from trilogue.gateway.response.raw_pieces import RawPieces
 from trilogue.gateway.response.untold import Untold, is_late
-from trilogue.gateway.stored.echo import echoed_events
-from trilogue.jsontext.text import dump
 from trilogue.model import (
     BlockStart,
     BlockStop,

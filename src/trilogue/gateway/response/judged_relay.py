@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from trilogue.gateway.gateway import Services
 from trilogue.gateway.policies.request_policies import RequestPolicies
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
@@ -15,14 +16,13 @@ from trilogue.gateway.response.judged_pass_through import JudgedPassThrough
 from trilogue.gateway.response.pass_through import StreamPath
 from trilogue.gateway.response.streamed import AnyContinuation, StreamRelay, is_over
 from trilogue.gateway.response.tool_finder import find_tools
-from trilogue.gateway.setup.services import Services
 from trilogue.model import Provenance
+from trilogue.net.client.interface import UpstreamResponse
 from trilogue.policies import PolicyRun
 from trilogue.protocols.stream.reply import Reply
 from trilogue.translate.judging import Unsigned, unsigned_by
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.streams import StreamTranslator
-from trilogue.upstream import UpstreamResponse
 
 
 class JudgedRelay(StreamRelay):

@@ -23,12 +23,12 @@ from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.attempt_loop import AttemptLoop
 from trilogue.gateway.response.headers import kept_headers
 from trilogue.model import Usage
-from trilogue.pool import Attempt
+from trilogue.net.client.interface import UpstreamResponse
+from trilogue.net.server.responder import Headers
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.failure.convert import failure_of
-from trilogue.serving import Headers
-from trilogue.state import STEADY_OFFSET, steady_time
-from trilogue.upstream import UpstreamResponse
+from trilogue.routing.pool.decision import Attempt
+from trilogue.upstreams.state.sync import STEADY_OFFSET, steady_time
 
 _PASSED = frozenset(
     {

@@ -13,10 +13,11 @@ import re
 from math import inf
 from typing import Protocol as Interface
 
+from trilogue.base.json.text import dump
+from trilogue.base.sse import SseParser
 from trilogue.errors import UpstreamError
+from trilogue.gateway.conversations.echo import echoed_events
 from trilogue.gateway.request.call import read_model, with_model
-from trilogue.gateway.stored.echo import echoed_events
-from trilogue.jsontext.text import dump
 from trilogue.model import (
     BlockStart,
     Delta,
@@ -39,7 +40,6 @@ from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.encoder import StreamEncoder
 from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import SseParser
 
 
 class StreamPath(Interface):

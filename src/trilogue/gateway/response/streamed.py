@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 
+from trilogue.base.json.text import dump, parse_upstream
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
+from trilogue.gateway.conversations.store.interface import StoreError
+from trilogue.gateway.conversations.turn import StoredTurn, final_response
+from trilogue.gateway.gateway import Services
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse, ResponseState
 from trilogue.gateway.response.continuation import Continuation
@@ -19,14 +23,10 @@ from trilogue.gateway.response.pass_through import (
 )
 from trilogue.gateway.response.tool_finder import find_tools
 from trilogue.gateway.response.tool_search import SearchContinuation
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.turn import StoredTurn, final_response
-from trilogue.jsontext.text import dump, parse_upstream
 from trilogue.model import Failure, Loss
+from trilogue.net.client.interface import UpstreamResponse
 from trilogue.protocols.stream.reply import Reply
-from trilogue.state.responses import StoreError
 from trilogue.translate.streams import StreamTranslator
-from trilogue.upstream import UpstreamResponse
 
 AFTERWARDS_SECONDS = 0.5
 AFTERWARDS_BYTES = 64 * 1024

@@ -11,8 +11,10 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from trilogue.base.json.text import dump, parse_request, parse_upstream
 from trilogue.errors import UpstreamFailure
-from trilogue.gateway.observe.observer import ByteObservers
+from trilogue.gateway.gateway import Services
+from trilogue.gateway.observer import ByteObservers
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.outbound import Outbound
@@ -21,8 +23,6 @@ from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.first_bytes import is_stream
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.tool_finder import find_tools
-from trilogue.gateway.setup.services import Services
-from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.policies import PolicyRun
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.responses import collect_stream

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 
+from trilogue.base.json.text import dump
+from trilogue.gateway.conversations.echo import echoed_body
+from trilogue.gateway.gateway import Services
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
@@ -11,9 +14,6 @@ from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.first_bytes import is_stream
 from trilogue.gateway.response.judged_whole import judged_whole
 from trilogue.gateway.response.pass_through import renamed
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.echo import echoed_body
-from trilogue.jsontext.text import dump
 from trilogue.protocols.codec import ResponseSummary
 from trilogue.translate.responses import (
     ResponseTranslation,

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from trilogue.jsontext.text import parse_object
+from trilogue.base.json.text import parse_object
 from trilogue.model import Json
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)(?:"|\\?$)' + r"|'((?:[^'\\]|\\.)*)(?:'|\\?$)", re.DOTALL)

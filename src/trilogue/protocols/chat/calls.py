@@ -6,8 +6,8 @@ an object.
 
 from __future__ import annotations
 
+from trilogue.base.json.text import dump_text
 from trilogue.errors import UpstreamProtocolError
-from trilogue.jsontext.text import dump_text
 from trilogue.model import CallKind, Json, ToolCall
 from trilogue.protocols.chat.reasoning import entries
 from trilogue.protocols.chat.wire import MAX_CALL_ID, PROTOCOL

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from trilogue.errors import BadRequest
-from trilogue.model import (
-    ChoiceMode,
-    HostedKind,
-    Json,
-    ToolChoice,
-    ToolRef,
-)
+from trilogue.model import ChoiceMode, HostedKind, Json, ToolChoice, ToolRef
 from trilogue.protocols.chat.wire import CALL_KINDS
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fields.extras import restore_extras

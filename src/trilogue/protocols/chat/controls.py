@@ -8,16 +8,7 @@ are in `thinking.py`.
 from __future__ import annotations
 
 from trilogue.errors import BadRequest, Unsupported
-from trilogue.model import (
-    Caching,
-    FormatKind,
-    Json,
-    OutputFormat,
-    Protocol,
-    Request,
-    Sampling,
-    Tier,
-)
+from trilogue.model import Caching, FormatKind, Json, OutputFormat, Protocol, Request, Sampling, Tier
 from trilogue.protocols.chat.wire import MAX_USER_LENGTH, NEAREST_TIER, TIERS
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import short_user

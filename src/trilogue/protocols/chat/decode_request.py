@@ -11,8 +11,8 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec import field as new
 
+from trilogue.base.fast_paths import FAST_PATHS
 from trilogue.errors import BadRequest
-from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import (
     Audio,
     Block,

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from trilogue.base.json.text import dump_text
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
-from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
     Citation,

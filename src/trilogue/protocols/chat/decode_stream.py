@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 
+from trilogue.base.json.text import DECODE_ERRORS, parse_upstream
+from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamFailure, UpstreamTruncated
-from trilogue.jsontext.text import DECODE_ERRORS, parse_upstream
 from trilogue.model import (
     Audio,
     Block,
@@ -45,7 +46,6 @@ from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk, WireChoice
 from trilogue.protocols.fields.reader import Kinds, sort_fields
 from trilogue.protocols.stream.decoder import NOTHING, ignore_text
-from trilogue.sse import SseEvent
 
 _DONE = b"[DONE]"
 _OF_CHOICES: frozenset[type[Block]] = frozenset({Text, Refusal, Reasoning, ToolCall, Audio})

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from trilogue.base.fast_paths import FAST_PATHS
 from trilogue.errors import BadRequest
-from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import CustomTool, Extras, FunctionTool, HostedKind, HostedTool, Json, Tool
 from trilogue.protocols.chat.decode_content import read_cache
 from trilogue.protocols.chat.short_forms import short_function

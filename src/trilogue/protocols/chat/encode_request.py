@@ -20,7 +20,7 @@ from trilogue.protocols.chat.thinking import encode_thinking
 from trilogue.protocols.chat.wire import NESTED, PROTOCOL
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.fields.extras import restore_extras
-from trilogue.protocols.fit import fit_request
+from trilogue.protocols.fit.request import fit_request
 from trilogue.protocols.openai.cache import finish_breakpoints
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from trilogue.jsontext.text import dump, dumps
+from trilogue.base.json.text import dump, dumps
+from trilogue.base.sse import frame_data
 from trilogue.model import (
     Audio,
     Block,
@@ -52,7 +53,6 @@ from trilogue.protocols.fields.extras import add_extras, restore_extras
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.stream.encoder import StreamEncoder, written_events
 from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import frame_data
 
 _ROLE = b'{"role":"assistant","content":"","refusal":null}'
 _GOES_ON = b',"finish_reason":null}]'

@@ -18,8 +18,8 @@ from enum import IntEnum, auto
 
 from msgspec.structs import replace
 
+from trilogue.base.json.pieces import JsonProgress, is_cut
 from trilogue.errors import UpstreamProtocolError, UpstreamTruncated
-from trilogue.jsontext.pieces import JsonProgress, is_cut
 from trilogue.model import (
     CUT_SHORT,
     Block,

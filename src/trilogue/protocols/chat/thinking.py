@@ -7,13 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
-from trilogue.model import (
-    Effort,
-    Json,
-    Request,
-    Thinking,
-    ThinkingMode,
-)
+from trilogue.model import Effort, Json, Request, Thinking, ThinkingMode
 from trilogue.protocols.chat.controls import Paths
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.effort import with_effort

@@ -11,8 +11,6 @@ from msgspec.structs import replace
 
 from trilogue.errors import Unsupported
 from trilogue.model import ChoiceMode, Effort, Protocol, Request, Thinking, ThinkingMode, ToolChoice
-from trilogue.profiles import Profile
-from trilogue.profiles.profile import ALL_EFFORTS
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.effort import (
     BUDGETS,
@@ -20,6 +18,7 @@ from trilogue.protocols.content.effort import (
     effort_of_budget,
     nearest_effort,
 )
+from trilogue.vendors.profiles.profile import ALL_EFFORTS, Profile
 
 OFF = Thinking(mode=ThinkingMode.DISABLED)
 _THINKS = (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trilogue.base.json.text import dump_text
 from trilogue.errors import BadRequest, TrilogueError, UpstreamProtocolError
-from trilogue.jsontext.text import dump_text
 from trilogue.model import Json
 from trilogue.protocols.fields.reader import Fields, LooseFields
 

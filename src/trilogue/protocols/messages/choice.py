@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from trilogue.errors import BadRequest
-from trilogue.model import (
-    ChoiceMode,
-    HostedTool,
-    Json,
-    Request,
-    Tool,
-    ToolChoice,
-    ToolRef,
-)
+from trilogue.model import ChoiceMode, HostedTool, Json, Request, Tool, ToolChoice, ToolRef
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.fit.thinking import is_forced

@@ -11,27 +11,12 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from trilogue.errors import BadRequest, Unsupported
-from trilogue.model import (
-    CacheMark,
-    Extras,
-    FormatKind,
-    Json,
-    OutputFormat,
-    Request,
-    Sampling,
-    Tier,
-)
+from trilogue.model import CacheMark, Extras, FormatKind, Json, OutputFormat, Request, Sampling, Tier
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import short_user
 from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fields.reader import Fields, Readers
-from trilogue.protocols.messages.wire import (
-    CACHE_TTLS,
-    MAX_CACHE_MARKS,
-    MAX_USER_LENGTH,
-    REQUEST_TIERS,
-    Wire,
-)
+from trilogue.protocols.messages.wire import CACHE_TTLS, MAX_CACHE_MARKS, MAX_USER_LENGTH, REQUEST_TIERS, Wire
 
 V = TypeVar("V")
 

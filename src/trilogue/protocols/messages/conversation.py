@@ -12,18 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trilogue.errors import Unsupported
-from trilogue.model import (
-    HostedCall,
-    HostedKind,
-    HostedResult,
-    HostedTool,
-    Json,
-    Request,
-    Role,
-    Text,
-    ToolResult,
-    Turn,
-)
+from trilogue.model import HostedCall, HostedKind, HostedResult, HostedTool, Json, Request, Role, Text, ToolResult, Turn
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.encode_content import BlockWriter

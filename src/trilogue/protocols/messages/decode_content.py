@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from trilogue.base.fast_paths import FAST_PATHS
 from trilogue.errors import BadRequest, UpstreamProtocolError
-from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import (
     Block,
     Citation,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from trilogue.base.fast_paths import FAST_PATHS
 from trilogue.errors import BadRequest
-from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import Caching, Json, Native, OutputFormat, Request, Role, Text, Thinking, Tier, Tool, Turn
 from trilogue.protocols.fields.reader import Fields, FieldTable
 from trilogue.protocols.messages.choice import decode_choice

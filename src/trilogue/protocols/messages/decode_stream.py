@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from trilogue.base.json.pieces import is_cut
+from trilogue.base.json.text import DECODE_ERRORS, parse_object, parse_upstream
+from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
-from trilogue.jsontext.pieces import is_cut
-from trilogue.jsontext.text import DECODE_ERRORS, parse_object, parse_upstream
 from trilogue.model import (
     CUT_SHORT,
     Block,
@@ -44,7 +45,6 @@ from trilogue.protocols.messages.errors import failure_of_text, find_failure
 from trilogue.protocols.messages.usage import INPUT_COUNTS, decode_stop, decode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent
 from trilogue.protocols.stream.decoder import NOTHING, StreamDecoder, ignore_text
-from trilogue.sse import SseEvent
 
 _decode_delta = msgspec.json.Decoder(BlockDeltaEvent).decode
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from trilogue.base.fast_paths import FAST_PATHS
 from trilogue.errors import BadRequest
-from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import FunctionTool, HostedKind, HostedTool, Json, Tool
 from trilogue.protocols.content.parts import read_location
 from trilogue.protocols.fields.reader import Fields, LooseFields

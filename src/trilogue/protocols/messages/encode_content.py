@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json.text import parse_object
 from trilogue.errors import InternalError, Unsupported
-from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     PART_BREAK,
     Audio,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from trilogue.model import NO_SAMPLING, Json, Ledger, Request
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.fields.extras import restore_extras
-from trilogue.protocols.fit import fit_request
+from trilogue.protocols.fit.request import fit_request
 from trilogue.protocols.messages import controls
 from trilogue.protocols.messages.caching import add_marks
 from trilogue.protocols.messages.controls import Marks

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from trilogue.base.json.pieces import closing, complete_object
+from trilogue.base.json.text import dump, dumps
+from trilogue.base.sse import COMMENT, frame
 from trilogue.errors import UpstreamProtocolError
-from trilogue.jsontext.pieces import closing, complete_object
-from trilogue.jsontext.text import dump, dumps
 from trilogue.model import (
     CUT_SHORT,
     PART_BREAK,
@@ -47,7 +48,6 @@ from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder, written_events
 from trilogue.protocols.stream.reply import Reply, declare_doubts
-from trilogue.sse import COMMENT, frame
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _START = b'event: message_start\ndata: {"type":"message_start","message":%b}\n\n' + PING

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trilogue.base.json.schema import with_each
+from trilogue.base.json.text import dump, parse_request
 from trilogue.errors import Unsupported
-from trilogue.jsontext.schema import with_each
-from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss
 
 Item = dict[str, Json]

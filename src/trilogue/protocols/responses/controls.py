@@ -9,16 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from trilogue.errors import BadRequest, Unsupported
-from trilogue.model import (
-    Caching,
-    FormatKind,
-    Json,
-    OutputFormat,
-    Protocol,
-    Request,
-    Sampling,
-    Tier,
-)
+from trilogue.model import Caching, FormatKind, Json, OutputFormat, Protocol, Request, Sampling, Tier
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import short_user
 from trilogue.protocols.fields.reader import Fields, Readers

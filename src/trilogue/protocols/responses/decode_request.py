@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from trilogue.base.fast_paths import FAST_PATHS
 from trilogue.errors import BadRequest
-from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import NO_SAMPLING, Block, Json, Request, Role, Text, ToolChoice, ToolResult, Turn
 from trilogue.protocols.fields.reader import Fields, FieldTable, field
 from trilogue.protocols.responses.choice import decode_choice

@@ -13,8 +13,9 @@ from typing import TypeVar
 
 import msgspec
 
+from trilogue.base.json.text import DECODE_ERRORS, parse_upstream
+from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
-from trilogue.jsontext.text import DECODE_ERRORS, parse_upstream
 from trilogue.model import (
     CUT_SHORT,
     Block,
@@ -43,7 +44,6 @@ from trilogue.protocols.responses.open_items import (
 from trilogue.protocols.responses.usage import awaits_client, decode_stop
 from trilogue.protocols.responses.wire import FAILED, ITEM_EVENT, PROTOCOL, ItemDelta
 from trilogue.protocols.stream.decoder import NOTHING, StreamDecoder
-from trilogue.sse import SseEvent
 
 _TEXT = "response.output_text.delta"
 _TEXT_BYTES = _TEXT.encode()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from trilogue.fast_paths import FAST_PATHS
+from trilogue.base.fast_paths import FAST_PATHS
 from trilogue.model import CustomTool, FunctionTool, HostedKind, HostedTool, Json, Tool
 from trilogue.protocols.content.parts import read_location
 from trilogue.protocols.fields.reader import Fields, LooseFields

@@ -10,7 +10,7 @@ from trilogue.errors import Unsupported
 from trilogue.model import NO_SAMPLING, HostedKind, HostedTool, Json, Ledger, Protocol, Request, Role
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.fields.extras import restore_extras
-from trilogue.protocols.fit import fit_request
+from trilogue.protocols.fit.request import fit_request
 from trilogue.protocols.openai.cache import finish_breakpoints
 from trilogue.protocols.responses.controls import encode_caching, encode_sampling, encode_text, encode_tier, encode_user
 from trilogue.protocols.responses.conversation import encode_turns

@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Raw
 
+from trilogue.base.json.text import dump, dumps
 from trilogue.errors import InternalError, UpstreamProtocolError
-from trilogue.jsontext.text import dump, dumps
 from trilogue.model import (
     Audio,
     Block,

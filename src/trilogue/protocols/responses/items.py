@@ -10,19 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from trilogue.base.json.text import dump_text
 from trilogue.errors import InternalError
-from trilogue.jsontext.text import dump_text
-from trilogue.model import (
-    Block,
-    CallKind,
-    Json,
-    Opaque,
-    OpaqueKind,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from trilogue.model import Block, CallKind, Json, Opaque, OpaqueKind, Reasoning, Text, ToolCall, ToolResult
 from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_parts

@@ -13,9 +13,9 @@ from typing import Protocol as Interface
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from trilogue.base.json.pieces import is_cut
+from trilogue.base.json.text import parse_object
 from trilogue.errors import UpstreamProtocolError
-from trilogue.jsontext.pieces import is_cut
-from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     Block,
     CacheMark,

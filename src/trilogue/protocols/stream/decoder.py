@@ -14,14 +14,11 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from trilogue.errors import (
-    UpstreamError,
-    UpstreamProtocolError,
-    UpstreamTruncated,
-)
-from trilogue.fast_paths import FAST_PATHS
-from trilogue.jsontext.surrogates import SurrogateJoiner
-from trilogue.jsontext.text import parse_upstream
+from trilogue.base.fast_paths import FAST_PATHS
+from trilogue.base.json.surrogates import SurrogateJoiner
+from trilogue.base.json.text import parse_upstream
+from trilogue.base.sse import SseEvent, SseParser
+from trilogue.errors import UpstreamError, UpstreamProtocolError, UpstreamTruncated
 from trilogue.model import (
     Block,
     BlockStart,
@@ -36,7 +33,6 @@ from trilogue.model import (
     ReasoningDelta,
 )
 from trilogue.protocols.failure.convert import failure_of
-from trilogue.sse import SseEvent, SseParser
 
 _MAX_UNKNOWN = 100
 """how many unknown fields are kept per place, so that a server that invents names cannot fill the memory"""

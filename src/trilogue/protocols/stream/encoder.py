@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum, auto
 from typing import Any, ClassVar
 
+from trilogue.base.json.text import parse_object
+from trilogue.base.sse import COMMENT, SseParser
 from trilogue.errors import InternalError
-from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     BlockStart,
     BlockStop,
@@ -28,7 +29,6 @@ from trilogue.model import (
     ResponseStart,
 )
 from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import COMMENT, SseParser
 
 
 def written_events(written: bytes) -> Iterator[dict[str, Json]]:

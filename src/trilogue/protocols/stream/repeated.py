@@ -19,8 +19,8 @@ from string import ascii_letters, digits
 
 import msgspec
 
-from trilogue.fast_paths import FAST_PATHS
-from trilogue.jsontext.text import DECODE_ERRORS
+from trilogue.base.fast_paths import FAST_PATHS
+from trilogue.base.json.text import DECODE_ERRORS
 from trilogue.model import Delta, Event, ReasoningDelta
 from trilogue.protocols.stream.decoder import StreamDecoder, ignore_text
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from trilogue.jsontext.pieces import closing
-from trilogue.jsontext.text import parse_object
+from trilogue.base.json.pieces import closing
+from trilogue.base.json.text import parse_object
 from trilogue.model import (
     BlockStart,
     BlockStop,

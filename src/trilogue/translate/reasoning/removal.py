@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from trilogue.jsontext.text import parse_request
+from trilogue.base.json.text import parse_request
 from trilogue.model import (
     Block,
     Json,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import partial
 
 from trilogue.model import SEAL_PREFIXES, Json, Ledger, Protocol
-from trilogue.profiles import Profile
 from trilogue.protocols.content.sealed import Cleaning
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.reasoning.seal import Sealer
+from trilogue.vendors.profiles.profile import Profile
 
 
 def without_sealed(

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from trilogue.jsontext.pieces import closing
-from trilogue.jsontext.text import dump_text, parse_object
+from trilogue.base.json.pieces import closing
+from trilogue.base.json.text import dump_text, parse_object
 from trilogue.model import Json, Native, Text, ToolCall, ToolResult
 from trilogue.protocols.fields.reader import LooseFields
 

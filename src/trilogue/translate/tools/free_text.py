@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 
+from trilogue.base.json.text import parse, parse_object
 from trilogue.errors import UpstreamProtocolError
-from trilogue.jsontext.text import parse, parse_object
 
 INPUT = "input"
 """the only property of a function that replaces a free-text tool"""

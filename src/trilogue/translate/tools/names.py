@@ -12,7 +12,7 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.jsontext.text import dump_text
+from trilogue.base.json.text import dump_text
 from trilogue.model import (
     Block,
     BlockStart,

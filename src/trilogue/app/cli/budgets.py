@@ -1,0 +1,56 @@
+"""What is left of all budgets, read from the files of a gateway that may run or not."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trilogue.app.cli.state_files import pool_file
+from trilogue.app.worker import limits_file
+from trilogue.config.load import load
+from trilogue.config.types import Config
+from trilogue.errors import ConfigError
+from trilogue.gateway.access.client_keys import ClientKey
+from trilogue.gateway.access.key_store import KeyStore
+from trilogue.gateway.access.managed import ManagedKey
+from trilogue.gateway.access.managed_keys import FILE_NAME, is_postgresql, place_of_keys
+from trilogue.gateway.gateway import configured_keys
+from trilogue.gateway.limits.budgets import budget_lines, subjects_with_budget
+from trilogue.gateway.limits.shared_table import read_rows
+from trilogue.storage.database import database_of
+from trilogue.storage.folders import state_file
+from trilogue.storage.store import StoreError
+
+
+def budgets_left(file: Path | None, config: Config) -> list[dict[str, Any]]:
+    """Return how much of each budget is left. Those of keys in the configuration need the texts of these keys."""
+    now = time.time()
+    subjects = subjects_with_budget(config, _configured(file), _managed(file, config), now)
+    rows = read_rows(limits_file(pool_file(file)), [str(subject) for subject in subjects])
+    return [line for line in budget_lines(subjects, rows.get, now) if isinstance(line, dict)]
+
+
+def _configured(file: Path | None) -> list[ClientKey]:
+    try:
+        return [one.key for one in configured_keys(load(file, os.environ))]
+    except ConfigError:
+        # A variable that holds a secret may be known to the gateway only.
+        return []
+
+
+def _managed(file: Path | None, config: Config) -> Sequence[ManagedKey]:
+    where = place_of_keys(config, state_file(os.environ, FILE_NAME, file))
+    if not is_postgresql(where) and not Path(where).exists():
+        return []
+    try:
+        with closing(KeyStore(database_of(where))) as store:
+            return store.all()
+    except StoreError as error:
+        click.echo(f"warning: budgets of client keys made at run time cannot be shown: {error}", err=True)
+        return []

@@ -1,0 +1,115 @@
+"""`trilogue lint`: check a stream or body against the rules that the protocol's clients rely on."""
+
+from __future__ import annotations
+
+import sys
+from typing import TypedDict, Unpack
+
+import click
+
+from trilogue import BadRequest, Protocol
+from trilogue.app.cli.conversion import looks_like_stream
+from trilogue.app.cli.files import PROTOCOL, counted, naming, read
+from trilogue.app.cli.lint_url import lint_url
+from trilogue.base.json.text import parse
+from trilogue.lint import Finding, lint_error, lint_request, lint_response, lint_stream
+from trilogue.model import Json
+
+
+class LintOptions(TypedDict):
+    """The options of `lint` other than the protocol and --own."""
+
+    kind: str
+    request_file: str | None
+    url: str | None
+    model: str | None
+    key_env: str | None
+
+
+KINDS = ("auto", "stream", "response", "error", "request")
+FINDINGS = 1
+_OUTPUT_FIELDS = frozenset({"choices", "content", "output"})
+"""the fields in which responses of the three protocols have their output"""
+
+
+@click.command()
+@click.argument("file", default="-")
+@click.option("--protocol", type=PROTOCOL, required=True, help="Protocol that FILE claims to be in.")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default="auto",
+    show_default=True,
+    help="What FILE contains. auto: server-sent events are a stream, JSON is a response or an error.",
+)
+@click.option(
+    "--request", "request_file", metavar="FILE", help="The request that led to the response; allows more checks."
+)
+@click.option("--own", is_flag=True, help="Also check Trilogue's own guarantees, which are stricter than the protocol.")
+@click.option("--url", help="Ask this live server instead of reading FILE; needs --model.")
+@click.option("--model", help="With --url: the model to ask for.")
+@click.option("--key-env", metavar="NAME", help="With --url: the environment variable that has the server's key.")
+def lint(file: str, protocol: Protocol, own: bool, **options: Unpack[LintOptions]) -> None:
+    """Report every violated protocol rule, with the event number and the clients that break because of it.
+
+    \b
+    trilogue lint --protocol responses stream.sse
+    curl -N … | trilogue lint --protocol messages -
+    trilogue lint --protocol chat --url http://127.0.0.1:8000 --model qwen3
+
+    Exit codes: 0 no violations, 1 violated rules, 2 invalid input.
+    """
+    url, model, kind = options["url"], options["model"], options["kind"]
+    if url is not None:
+        if not model:
+            raise click.UsageError("--url needs --model")
+        lint_url(url, protocol, model, options["key_env"], own)
+        return
+    if model or options["key_env"]:
+        raise click.UsageError("--model and --key-env need --url")
+    data = read(file)
+    if kind == "auto" and looks_like_stream(file, data):
+        kind = "stream"
+    findings = _findings(data, protocol, kind, options["request_file"], own)
+    for finding in findings:
+        click.echo(_line(finding))
+    broken = sum(finding.severity == "error" for finding in findings)
+    click.echo(f"{counted(broken, 'broken rule')}, {counted(len(findings) - broken, 'note')}", err=True)
+    if broken:
+        sys.exit(FINDINGS)
+
+
+def _findings(data: bytes, protocol: Protocol, kind: str, request_file: str | None, own: bool) -> list[Finding]:
+    """Check the data as what it is, and return the findings. Raises BadRequest if it is not a JSON object."""
+    request = _request(request_file) if request_file else None
+    if kind == "stream":
+        return lint_stream(protocol, data, request=request, own=own)
+    body = _object(data)
+    if kind == "request":
+        return lint_request(protocol, body)
+    if kind == "error" or (kind == "auto" and _is_error(body)):
+        return lint_error(protocol, body, own=own)
+    return lint_response(protocol, body, request=request, own=own)
+
+
+def _is_error(body: dict[str, Json]) -> bool:
+    """Return whether a body is an error. A failed response of the Responses API has `error` too, but also output."""
+    return bool(body.get("error")) and _OUTPUT_FIELDS.isdisjoint(body)
+
+
+def _request(path: str) -> dict[str, Json]:
+    data = read(path)
+    with naming(path):
+        return _object(data)
+
+
+def _object(data: bytes) -> dict[str, Json]:
+    body = parse(data, BadRequest)
+    if not isinstance(body, dict):
+        raise BadRequest("the file must contain a JSON object")
+    return body
+
+
+def _line(finding: Finding) -> str:
+    where = "" if finding.event is None else f"event {finding.event}: "
+    return f"{finding.rule} {finding.severity}: {where}{finding.message} — {finding.breaks}"

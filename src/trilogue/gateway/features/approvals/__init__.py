@@ -1,0 +1,1 @@
+"""TODO gateway.features.approvals."""

@@ -1,0 +1,266 @@
+"""What is shown of one request: a flat summary, and everything that is known about it. docs/explain.md has the fields.
+
+Times are in milliseconds since the request began, except for `began_at`. Nothing here is a prompt, a key or a header.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import msgspec
+
+from trilogue.errors import ClientError
+from trilogue.gateway.features.explain.failure_words import choice, consequence, meaning
+from trilogue.gateway.features.explain.sessions import OTHER_ACCOUNT
+from trilogue.gateway.features.usage.cost import cost_of
+from trilogue.gateway.gateway import Services
+from trilogue.gateway.record import CacheUse, RequestRecord, loss_codes
+from trilogue.model import LOSSES, Json, Loss, Protocol, Usage
+from trilogue.model.loss_advice import ADVICE
+from trilogue.policies import Record
+from trilogue.routing.pool.decision import Attempt
+from trilogue.upstreams.state.sync import STEADY_OFFSET
+from trilogue.vendors.profiles.lookup import rows_for, vendor_for
+
+MOST_CHARACTERS = 300
+
+
+def summary(record: RequestRecord, services: Services) -> dict[str, Json]:
+    """Return the facts about a request in one flat object."""
+    running = not record.ended_at
+    decision, failure = record.decision, record.failure
+    attempts = decision.attempts if decision is not None else []
+    return {
+        "id": record.request_id,
+        "began_at": round(record.began_at + STEADY_OFFSET, 3),
+        "running": running,
+        "worker": os.getpid(),
+        "client": record.client,
+        "path": record.path,
+        "key": record.key,
+        "model": record.model,
+        "stream": record.stream,
+        "upstream": record.upstream,
+        "provider": record.provider,
+        "account": record.account,
+        "upstream_model": record.upstream_model,
+        "passed_through": record.upstream == record.client if record.upstream else None,
+        "status": None if running else record.status,
+        "error": record.error,
+        "parent": record.parent or None,
+        "reason": None if failure is None else failure.message[:MOST_CHARACTERS],
+        "outcome": (decision.outcome or None) if decision is not None else None,
+        "empty": record.empty,
+        "attempt_count": len(attempts),
+        "loss_count": len(record.losses),
+        "loss_codes": list(loss_codes(record.losses)),
+        "severity": _worst(record.losses),
+        **_times(record, attempts),
+        **_tokens(record.usage),
+        "session": record.cache.session if record.cache is not None else None,
+        **_cost(record, services),
+    }
+
+
+def everything(record: RequestRecord, services: Services) -> dict[str, Json]:
+    """Return all that is known about a request: the summary, the route, the attempts and the losses."""
+    decision = record.decision
+    shown: dict[str, Any] = {
+        **summary(record, services),
+        "route": _route(record, services),
+        "targets": [f"{target.provider}/{target.model}" for target in record.targets],
+        "ruled_by": _ruling(record, services),
+        "sticky": decision.sticky if decision is not None else False,
+        "considered": msgspec.to_builtins(decision.considered) if decision is not None else [],
+        "attempts": _attempts(record),
+        "losses": [shown_loss(loss) for loss in record.losses],
+        "policies": [_decision(record, one) for one in record.policies],
+        **_session(record, services),
+        **_model_rules(record, services),
+    }
+    return shown
+
+
+def _ruling(record: RequestRecord, services: Services) -> list[Json]:
+    """Return the routes whose policies, limits or budgets hold for a request, by their `match`."""
+    numbers = services.router.ruling(record.model, None, record.targets) if record.targets else ()
+    routes = [services.config.routes[number] for number in numbers]
+    return [route.match for route in routes if route.has_rules]
+
+
+def _worst(losses: list[Loss]) -> str | None:
+    worst = max([loss.severity for loss in losses], key=lambda severity: severity.rank, default=None)
+    return None if worst is None else worst.value
+
+
+def _times(record: RequestRecord, attempts: list[Attempt]) -> dict[str, Json]:
+    """Return the times of a request, those of connection and first byte for its latest attempt."""
+    last, waited = attempts[-1] if attempts else None, record.decision.waited if record.decision is not None else 0.0
+    ended = record.ended_at or time.monotonic()
+    return {
+        "queue_ms": _ms(waited),
+        "connect_ms": _ms(last.connect) if last is not None else None,
+        "first_byte_ms": _since(record, last.first_byte) if last is not None else None,
+        "first_token_ms": None if record.content_at is None else _ms(record.content_at - record.began_at),
+        "total_ms": _ms(ended - record.began_at),
+    }
+
+
+def _since(record: RequestRecord, seconds: float | None) -> float | None:
+    """Return a time of the decision, which began when the request was read, in milliseconds of the whole request."""
+    if seconds is None or record.decision is None:
+        return None
+    return _ms(record.decision.at - STEADY_OFFSET - record.began_at + seconds)
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 1)
+
+
+def _tokens(usage: Usage | None) -> dict[str, Json]:
+    """Return the tokens by kind. `input_tokens` is the sum of the first three, `output_tokens` includes reasoning."""
+    return {
+        "input_tokens": None if usage is None else usage.input,
+        "fresh_tokens": None if usage is None else usage.fresh,
+        "cache_read_tokens": None if usage is None else usage.cache_read,
+        "cache_write_tokens": None if usage is None else usage.cache_write,
+        "output_tokens": None if usage is None else usage.output,
+        "reasoning_tokens": None if usage is None else usage.reasoning,
+        "searches": None if usage is None else usage.searches,
+        "cache_hit_rate": None if usage is None else _hit_rate(usage.input, usage.cache_read),
+        "estimated": usage is not None and usage.estimated,
+    }
+
+
+def _hit_rate(tokens: int, read: int | None) -> float | None:
+    """Return the part of the input tokens that was read from the cache; None if that is unknown."""
+    return None if not tokens or read is None else round(read / tokens, 4)
+
+
+def _session(record: RequestRecord, services: Services) -> dict[str, Json]:
+    """Return what the cache has saved in a request's session until then, and why the request has read less."""
+    use = record.cache
+    known = use or CacheUse(session="")
+    return {
+        "session_requests": known.requests if use is not None else None,
+        "session_input_tokens": known.input if use is not None else None,
+        "session_cache_read_tokens": known.read if use is not None else None,
+        "session_cache_write_tokens": known.written if use is not None else None,
+        "session_hit_rate": _hit_rate(known.input, known.read),
+        "compared_with": known.before or None,
+        "cache_missed": f"{known.missed}{_unnoticed(record, known, services)}" or None,
+    }
+
+
+def _unnoticed(record: RequestRecord, use: CacheUse, services: Services) -> str:
+    """Return why a session has changed its account although no attempt has left one; "" otherwise."""
+    attempts = record.decision.attempts if record.decision is not None else []
+    if not use.missed.startswith(OTHER_ACCOUNT) or any(attempt.left for attempt in attempts):
+        return ""
+    pool = services.pools.pools.get(record.provider)
+    if pool is not None and not pool.settings.sticky:
+        return ": conversations of this provider stay with no account (pool.sticky)"
+    return ": the gateway did not know any more which account the conversation was with"
+
+
+def _cost(record: RequestRecord, services: Services) -> dict[str, Json]:
+    """Return what a request has cost; None if that is unknown."""
+    money = cost_of(record, services.price_books)
+    return {
+        "cost": None if money is None else float(money.amount),
+        "currency": None if money is None else money.currency,
+    }
+
+
+def _route(record: RequestRecord, services: Services) -> str | None:
+    """Return the rule that named the targets; None if no rule did, or the configuration has changed since."""
+    try:
+        found = services.router.resolve(record.model, _protocol(record.client))
+    except ClientError:
+        return None
+    # A conversation that continues a stored response prefers the provider that stores it.
+    return found.matched if sorted(found.targets) == sorted(record.targets) else None
+
+
+def _protocol(short: str) -> Protocol | None:
+    return next((one for one in Protocol if one.short == short), None)
+
+
+def _attempts(record: RequestRecord) -> list[dict[str, Json]]:
+    decision = record.decision
+    if decision is None:
+        return []
+    return [
+        {
+            "provider": attempt.provider,
+            "account": attempt.account,
+            "model": attempt.model,
+            "protocol": attempt.protocol,
+            "how": attempt.how,
+            "chosen": choice(attempt, decision),
+            "broken": attempt.broken,
+            "left": attempt.left,
+            "proxy": attempt.proxy,
+            "began_ms": _since(record, attempt.started),
+            "connect_ms": _ms(attempt.connect),
+            "first_byte_ms": _since(record, attempt.first_byte),
+            "ended_ms": _since(record, attempt.ended),
+            "status": attempt.status or None,
+            "why": attempt.why,
+            "meaning": meaning(attempt),
+            "action": attempt.action,
+            "consequence": consequence(attempt),
+            "scope": attempt.scope,
+            "cooldown_seconds": attempt.rests,
+        }
+        for attempt in decision.attempts
+    ]
+
+
+def _decision(record: RequestRecord, one: Record) -> dict[str, Json]:
+    """Return what a policy decided."""
+    return {
+        "policy": one.policy,
+        "stage": one.stage,
+        "verdict": one.verdict,
+        "reason": one.reason,
+        "block": one.block,
+        "kind": one.kind,
+        "matches": one.matches,
+        "at_ms": _ms(one.at - record.began_at),
+        "duration_ms": round(one.seconds * 1000, 3),
+    }
+
+
+def shown_loss(loss: Loss) -> dict[str, Json]:
+    """Return a loss with what it means, what was done instead, and what to do about it."""
+    rule = LOSSES[loss.code]
+    return {
+        "code": loss.code,
+        "path": loss.path,
+        "detail": loss.detail,
+        "severity": rule.severity.value,
+        "when": rule.when,
+        "instead": rule.instead,
+        "advice": ADVICE[loss.code],
+    }
+
+
+def _model_rules(record: RequestRecord, services: Services) -> dict[str, Json]:
+    """Return which rules about the model apply to what it is sent, and which parameters it has refused.
+
+    Requests that are passed through are not adjusted, unless the configuration says so.
+    """
+    provider, protocol = services.config.providers.get(record.provider), _protocol(record.upstream)
+    if provider is None or protocol is None:
+        return {"vendor": None, "rules": [], "learned": []}
+    name = provider.vendor or ""
+    adjusted = record.upstream != record.client or provider.own_profile(record.upstream_model, protocol) is not None
+    learned = services.pools.pools[record.provider].lessons.by_model.get(record.upstream_model, ())
+    return {
+        "vendor": vendor_for(protocol, record.upstream_model, name),
+        "rules": [row.what for row, _ in rows_for(protocol, record.upstream_model, name)] if adjusted else [],
+        "learned": [remedy.path for remedy in learned],
+    }

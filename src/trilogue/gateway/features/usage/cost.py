@@ -1,0 +1,22 @@
+"""The cost of one request, from its record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from trilogue.gateway.features.usage.ledger.counts import HOUR_SECONDS
+from trilogue.gateway.record import RequestRecord
+from trilogue.vendors.prices.book import PriceBook
+from trilogue.vendors.prices.price import Money
+
+
+def cost_of(record: RequestRecord, books: Mapping[str, PriceBook]) -> Money | None:
+    """Return what a request has cost, at the prices of this hour; None if that is unknown, never 0 for that reason.
+
+    `books`: the prices of each provider (`Services.price_books`). A request without usage has an unknown cost.
+    """
+    book = books.get(record.provider)
+    if book is None or record.usage is None:
+        return None
+    return book.cost(record.usage, record.upstream_model, int(time.time()) // HOUR_SECONDS)

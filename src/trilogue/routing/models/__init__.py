@@ -1,0 +1,1 @@
+"""Which provider and upstream model a model name means: pure decisions, based on names only."""

@@ -1,0 +1,191 @@
+"""The store in one SQLite file, for the processes of one machine. Only its owner can read the file.
+
+It keeps a write-ahead log, so that reading and writing do not wait for each other. `synchronous` is NORMAL: a commit
+returns when the operating system has it, so that what was acknowledged survives `kill -9`. A power failure may take the
+last commits along, but never damages the file. With FULL nothing would be lost, and every response that is stored would
+wait for the disk: measured in November 2026, 5 ms on a busy machine instead of 0.15 ms, and 290 µs of CPU time instead
+of 100 µs. PostgreSQL waits for its disk, unless its `synchronous_commit` is off.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from trilogue.storage.aside import FAILURES, blames_content, primary_code, set_aside
+from trilogue.storage.database.connection import Database, DatabaseConnection, Row
+from trilogue.storage.database.dialect import SQLITE
+from trilogue.storage.store import StoreAway, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
+
+_creating = threading.Lock()
+"""so that no thread connects to a file that another one has created and not closed yet"""
+BUSY_SECONDS = 5.0
+CACHE_KIB = 16_384
+CACHED_STATEMENTS = 256
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+THOROUGH_BYTES = 64 * 2**20
+"""A file of up to this size is read completely when it is checked, in at most a third of a second."""
+
+
+class SqliteDatabase(Database):
+    """A file. Its folder is created if needed. `clock`: for tests. `synchronous`: SQLite's setting of that name."""
+
+    dialect = SQLITE
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time, synchronous: str = "NORMAL") -> None:
+        self.name = str(path)
+        self._synchronous = synchronous
+        self._path = path
+        self._clock = clock
+
+    def connect(self) -> SqliteConnection:
+        """Open the file, and create it for its owner alone."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _create(os.path.realpath(self._path))
+        except IsADirectoryError:
+            raise StoreDamaged(f"{self.name} is a folder") from None
+        except OSError as error:
+            raise StoreAway(f"cannot open {self.name}: {error.strerror}") from None
+        connection = SqliteConnection(self._path)
+        try:
+            connection.configure(self._synchronous)
+        except StoreError:
+            connection.close()
+            raise
+        return connection
+
+    def begin_anew(self, is_damaged: Callable[[], bool]) -> bool:
+        """Set the file aside if it is damaged, so that the next use creates a new one. Return whether it was."""
+        try:
+            return set_aside(self._path, is_damaged, BUSY_SECONDS)
+        except OSError as error:
+            raise StoreUnavailable(f"{self.name} is damaged and cannot be renamed: {error.strerror}") from None
+
+    def now(self) -> float:
+        """Return the time of this machine: all processes that use the file run on it."""
+        return self._clock()
+
+
+def _create(path: str) -> None:
+    """Create a file for its owner alone, unless there is one that can be used. Raise OSError.
+
+    One that is there is not opened: closing it would drop the locks that SQLite holds on it in this process. Whoever
+    else then closes the database takes its write-ahead log away, and this process learns of no change any more.
+    """
+    with _creating:
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            if stat.S_ISDIR(os.stat(path).st_mode):
+                raise IsADirectoryError from None
+            if not os.access(path, os.R_OK | os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
+
+
+class SqliteConnection(DatabaseConnection):
+    """An open file, or a database in memory if there is no path."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._name = str(path or "the store in memory")
+        self._path = path
+        self._identity = _identity(path)
+        try:
+            self._raw = sqlite3.connect(
+                path or ":memory:",
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=CACHED_STATEMENTS,
+            )
+        except sqlite3.Error as error:
+            raise self._failure(error) from None
+
+    def configure(self, synchronous: str) -> None:
+        """Set what SQLite keeps per connection. The first process also switches the file to a write-ahead log."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self.execute("PRAGMA journal_mode = WAL")
+                break
+            except StoreBusy:
+                # SQLite does not wait here if two processes do this at the same time.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        self.execute(f"PRAGMA synchronous = {synchronous}")
+        self.execute("PRAGMA foreign_keys = ON")
+        self.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+
+    def check(self) -> None:
+        """Read everything, unless that would take long: damage that is not found now is found when it is read."""
+        if self._path is None or self._path.stat().st_size > THOROUGH_BYTES:
+            return
+        if self.execute("PRAGMA integrity_check(1)") != [("ok",)]:
+            raise StoreDamaged(f"{self._name} is damaged")
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """Run a statement and return its rows."""
+        try:
+            return self._raw.execute(statement, values).fetchall()
+        except FAILURES as error:
+            raise self._failure(error) from None
+
+    def execute_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        """Run a statement once for each row of values."""
+        try:
+            self._raw.executemany(statement, rows)
+        except FAILURES as error:
+            raise self._failure(error) from None
+
+    def begin(self) -> None:
+        """Become the only writer. Raise StoreBusy if another one stays for too long."""
+        self.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Write to the disk. A failed commit is undone, so it is never unsure."""
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo the transaction, unless SQLite already has: it does that itself if the disk is full."""
+        with suppress(*FAILURES):
+            if self._raw.in_transaction:
+                self._raw.execute("ROLLBACK")
+
+    def usable(self) -> bool:
+        """Return False if the file was deleted or replaced: what is written to it then would be lost."""
+        return self._path is None or self._identity == _identity(self._path)
+
+    def close(self) -> None:
+        """Close the database file. Errors of SQLite while closing are ignored."""
+        with suppress(sqlite3.Error):
+            self._raw.close()
+
+    def _failure(self, error: Exception) -> StoreError:
+        code = primary_code(error)
+        if code in _BUSY:
+            return StoreBusy(f"{self._name} is locked by another process")
+        # A migration with a mistake is an error of the statement, and must not look like a damaged file.
+        if code != sqlite3.SQLITE_ERROR and self._path is not None and blames_content(error, self._path):
+            return StoreDamaged(f"{self._name} is damaged")
+        if code == sqlite3.SQLITE_FULL:
+            return StoreUnavailable(f"{self._name} cannot grow: the disk is full")
+        name = getattr(error, "sqlite_errorname", type(error).__name__)
+        return StoreUnavailable(f"{self._name} cannot be used: {name}")
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    if path is None:
+        return None
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,113 @@
+"""The key that a client sends for the upstream: `accounts: [client]` passes it on to the vendor that issued it.
+
+In: the headers of a request. Out: the headers with the key for one provider, or the reason why the key must not go
+there. The gateway's own client keys are never passed on. Nothing here is logged or shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trilogue.errors import ClientError
+from trilogue.gateway.access.client_keys import KeyRing
+from trilogue.model import Protocol
+from trilogue.upstreams.client_accounts import vendor_of_key
+from trilogue.upstreams.headers import key_headers
+
+BEARER = "bearer"
+_OAUTH = "sk-ant-oat"
+"""how Anthropic's subscription tokens begin"""
+_OAUTH_BETA = "oauth-2025-04-20"
+"""the beta without which Anthropic refuses them"""
+_ANTHROPIC_KEY = "sk-ant-"
+_BETAS = "anthropic-beta"
+_IDENTITY = ("openai-organization", "openai-project", "chatgpt-account-id")
+"""headers that belong to the client's key: which organisation, project or subscription pays"""
+
+
+class NoClientKey(ClientError):
+    """The client has sent no key that may go to the provider. The message says which one, and never shows a key."""
+
+    status = 401
+    code = "invalid_api_key"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"Incorrect API key provided: {message}", code="invalid_api_key")
+
+
+class ClientKeyHeader:
+    """The key of a client, and how it was sent. It prints as `***`."""
+
+    __slots__ = ("__weakref__", "_form", "_identity", "_key", "_protocol", "_vendor")
+
+    def __init__(self, key: str, form: str, protocol: Protocol, headers: Mapping[str, str]) -> None:
+        self._key = key
+        self._form = form
+        self._protocol = protocol
+        self._vendor = vendor_of_key(key)
+        self._identity = {name: headers[name] for name in _IDENTITY if name in headers}
+
+    def reveal(self) -> str:
+        """Return the key. Never log or format it."""
+        return self._key
+
+    def check_vendor(self, vendor: str, *, native: bool) -> None:
+        """Raise NoClientKey if this is a key for another vendor, or could be one.
+
+        `native`: the vendor speaks the client's protocol. Clients usually have keys for a vendor that does.
+        """
+        if self._vendor and self._vendor != vendor:
+            raise NoClientKey(f"this model is served by {vendor}, and the key in the request is one of {self._vendor}")
+        if not self._vendor and not native:
+            raise NoClientKey(
+                f"this model is served by {vendor}, which does not speak the protocol of the request, and the key in "
+                f"the request does not show that it is one of {vendor}"
+            )
+
+    def headers_for(self, protocol: Protocol, auth: str) -> dict[str, str]:
+        """Return the headers that carry the key in a protocol: as the client has sent it, if it is the client's.
+
+        `auth`: the header that is used otherwise. Anthropic's keys and subscription tokens have one header each.
+        """
+        form = self._form if protocol is self._protocol else auth
+        if self._key.startswith(_ANTHROPIC_KEY):
+            form = BEARER if self._key.startswith(_OAUTH) else "x-api-key"
+        own = {"authorization": f"Bearer {self._key}"} if form == BEARER else {form: self._key}
+        return {**self._identity, **own} if protocol.traits.family == self._protocol.traits.family else own
+
+    @property
+    def betas(self) -> str:
+        """What the key requires in the header `anthropic-beta`."""
+        return _OAUTH_BETA if self._key.startswith(_OAUTH) else ""
+
+    def __repr__(self) -> str:
+        return "***"
+
+
+def client_key(headers: Mapping[str, str], protocol: Protocol, keys: KeyRing) -> ClientKeyHeader | None:
+    """Return the key in a request that is not one of the gateway's own; None if there is none.
+
+    Of several, one that shows its vendor is meant: the others are placeholders.
+    """
+    found = [
+        ClientKeyHeader(key, form, protocol, headers)
+        for form, key in _presented(headers)
+        if not keys or keys.find([key]) is None
+    ]
+    return min(found, key=lambda one: not vendor_of_key(one.reveal()), default=None)
+
+
+def _presented(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return all keys in a request, each with the name of its header, or `bearer`."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    bearer = token.strip() if scheme.lower() == BEARER else ""
+    pairs = [(BEARER, bearer), *((name, headers.get(name, "")) for name in key_headers())]
+    return [(form, key) for form, key in pairs if key]
+
+
+def with_betas(headers: dict[str, str], betas: str) -> dict[str, str]:
+    """Return headers whose list of betas has these too."""
+    named = [one.strip() for one in headers.get(_BETAS, "").split(",") if one.strip()]
+    if not betas or betas in named:
+        return headers
+    return {**headers, _BETAS: ",".join([*named, betas])}

@@ -1,0 +1,200 @@
+"""The settings of a provider and of its accounts, as types."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
+
+from trilogue.base.secrets import Secret
+from trilogue.model import Protocol
+from trilogue.protocols.registry import CODECS
+from trilogue.routing.pool.settings import AccountLimits, PoolSettings
+from trilogue.upstreams.profiles import ProfileSettings
+from trilogue.upstreams.sources import ClientSource
+from trilogue.upstreams.timeouts import Seconds, TimeoutSettings
+from trilogue.vendors.prices.book import PriceBook
+from trilogue.vendors.prices.stated import FREE, Price
+from trilogue.vendors.profiles.facts import ModelFacts, facts_for
+from trilogue.vendors.profiles.profile import Profile
+
+Weight = Annotated[float, Meta(gt=0, le=1_000_000)]
+Priority = Annotated[int, Meta(ge=1, le=1_000)]
+VendorName = Literal[
+    "openai",
+    "azure",
+    "anthropic",
+    "deepseek",
+    "mistral",
+    "moonshot",
+    "groq",
+    "xai",
+    "gemini",
+    "openrouter",
+    "ollama",
+    "none",
+]
+Auth = Literal["auto", "bearer", "x-api-key", "api-key"]
+
+_CACHE: dict[str, dict[str, Any]] = {
+    "client": {"adds_caching": False},
+    "off": {"adds_caching": False, "cache_marks": False},
+}
+"""the fields of profiles that the setting `cache` changes"""
+
+DEMO_URL = "demo:"
+"""the base URL of the built-in model"""
+
+
+class AccountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A credential for an upstream. A plain string is short for `key`."""
+
+    key: Secret | None = None
+    """the key: `env:NAME`, `file:path`, `store:NAME`, `cmd:command`, `client` for the key that the client sends, or the
+    text itself; none for servers that want none"""
+    name: str = ""
+    """name in the log; default: the provider's name and a number"""
+    lifetime_seconds: Seconds = 300.0
+    """`cmd:` how long a key is used before the command is run again, unless its output says it"""
+    weight: Weight = 1.0
+    """its share of the requests with the strategy `weighted`"""
+    priority: Priority = 1
+    """its tier; accounts with a higher number are used only when none with a lower number is available"""
+    limits: AccountLimits = AccountLimits()
+    """upper limits for its use"""
+    balance: Annotated[float, Meta(ge=0, le=1_000_000_000)] | None = None
+    """what it may spend, in US dollars; default: spending is not limited"""
+    proxies: tuple[Secret, ...] = ()
+    """egress proxies for this account only, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
+
+    @property
+    def is_clients(self) -> bool:
+        """Whether it stands for the keys of clients."""
+        return self.key is not None and isinstance(self.key.source, ClientSource)
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether its key could not be found, in a provider that is optional."""
+        return self.key is not None and bool(self.key.missing)
+
+
+class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An upstream: its address, its protocols and its accounts."""
+
+    preset: str = ""
+    """a known vendor or server, which gives everything that is not set here; default: the name of this provider, unless
+    `protocol` and `base_url` are set"""
+    protocol: Protocol
+    """protocol that it speaks: its name, or chat, messages or responses; default: that of the preset"""
+    also_speaks: tuple[Protocol, ...] = ()
+    """further protocols at the same address; each request uses the one that loses the least"""
+    base_url: str = ""
+    """its address, with or without /v1; default: that of the preset, or the official address for the protocol; `demo:`
+    is the built-in model"""
+    base_urls: dict[Protocol, str] = field(default_factory=dict)
+    """addresses of further protocols that have one of their own: `{messages: https://…}`"""
+    resource: str = ""
+    """part of the address of the preset `azure`: the name of the resource"""
+    region: str = ""
+    """part of the addresses of the presets `bedrock`, `bedrock-claude` and `vertex`"""
+    project: str = ""
+    """part of the address of the preset `vertex`: the id of the project"""
+    optional: bool = False
+    """start without this provider, or without single accounts, if their keys are missing"""
+    accounts: tuple[AccountSettings, ...] = ()
+    """its credentials; none for servers that want none"""
+    vendor: VendorName | None = None
+    """whose API it is, which determines what its models accept; default: derived from the address, the name of this
+    provider, or the model name"""
+    auth: Auth = "auto"
+    """header that carries the key; auto: x-api-key for Messages, api-key for Azure, otherwise a bearer token"""
+    profile: ProfileSettings = ProfileSettings()
+    """its dialect: a name, or individual fields"""
+    cache: Literal["auto", "client", "off"] = "auto"
+    """prompt caching of translated requests: `auto` adds cache marks and a cache key where the client has set none,
+    `client` sends only what the client has set, `off` sends no marks at all"""
+    compaction: Literal["model", "upstream", "none"] = "model"
+    """what to do when a client asks to compact a conversation and the upstream has no compaction: `model` to have the
+    model write a summary, in one request, or `none` to refuse. With several accounts or targets, `model` does so even
+    if the upstream has one, because only the account that has compacted can go on; `upstream` leaves it to that one"""
+    fit_requests: bool = False
+    """also adjust requests that are passed through to what the model accepts; by default only the fields set in
+    `profile` apply to them"""
+    headers: dict[str, Secret] = field(default_factory=dict)
+    """headers to add to every request; values may be `env:NAME` or `file:path`"""
+    timeouts: TimeoutSettings = TimeoutSettings()
+    """time limits for this provider, in seconds; default: `server.timeouts`"""
+    models: tuple[str, ...] = ()
+    """ids of the models that it serves; they are listed and routed here without asking the upstream"""
+    other_endpoints: tuple[str, ...] | None = None
+    """which other endpoints it has, such as `/embeddings` or `/audio`; it is preferred for these and gets no others;
+    default: any that no other provider lists"""
+    verify_tls: bool = True
+    """verify its certificate against the system's authorities, or those in the file that `SSL_CERT_FILE` names"""
+    pool: PoolSettings = PoolSettings()
+    """how its accounts are chosen and how long they cool down"""
+    prices: dict[str, Price] = field(default_factory=dict)
+    """price of a million tokens by model name or pattern such as `gpt-*`, in US dollars; other models have the price of
+    `price_file` or of the vendor, if that is known"""
+    proxies: tuple[Secret, ...] = ()
+    """egress proxies for all its accounts, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether this is the built-in model instead of a server."""
+        return self.base_url == DEMO_URL
+
+    @property
+    def passes_client_key(self) -> bool:
+        """Whether requests are sent with the key of the client."""
+        return any(account.is_clients for account in self.accounts)
+
+    @property
+    def absence(self) -> str:
+        """Why the gateway starts without it: its keys are missing and it is optional. Empty if it is served."""
+        missing = [account.key.missing for account in self.accounts if account.key is not None and account.is_missing]
+        return missing[0] if missing and len(missing) == len(self.accounts) else ""
+
+    @property
+    def price_vendor(self) -> str:
+        """Whose prices its models have, if it states none."""
+        return self.preset or self.vendor or ""
+
+    def price_book(self) -> PriceBook:
+        """Return the prices of its models. The built-in model is free."""
+        return PriceBook({"*": FREE}) if self.is_demo else PriceBook(self.prices, self.price_vendor)
+
+    @property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """All protocols that it speaks, in order of preference."""
+        return tuple(dict.fromkeys((self.protocol, *self.also_speaks, *self.base_urls)))
+
+    def url_for(self, protocol: Protocol) -> str:
+        """Return its base URL for a protocol."""
+        return self.base_urls.get(protocol, self.base_url)
+
+    def auth_for(self, protocol: Protocol) -> str:
+        """Return the header that carries the key, or `bearer`. Only protocols with their own addresses differ in it."""
+        return CODECS[protocol].endpoint.auth if self.auth == "auto" else self.auth
+
+    def profile_for(self, model: str, protocol: Protocol | None = None) -> Profile:
+        """Return what one of its models accepts, in its first protocol unless another is given."""
+        profile = self.profile.for_model(protocol or self.protocol, model, self.vendor or "")
+        return replace(profile, **_CACHE[self.cache]) if self.cache != "auto" else profile
+
+    def facts_for(self, model: str) -> ModelFacts:
+        """Return what is known of one of its models."""
+        return facts_for(self.protocol, model, self.vendor or "", self.profile.overrides())
+
+    def is_own_api(self, protocol: Protocol) -> bool:
+        """Return whether this is the API of the vendor that makes a protocol: its official address, or its vendor."""
+        made_by = CODECS[protocol].endpoint
+        official = made_by.official_url.removesuffix("/v1")
+        return bool(official) and (self.vendor == made_by.vendor or self.url_for(protocol).startswith(official))
+
+    def own_profile(self, model: str, protocol: Protocol) -> Profile | None:
+        """Return what passed-through requests must be adjusted to, or None to pass them through unchanged."""
+        if self.fit_requests:
+            return self.profile_for(model, protocol)
+        return self.profile.for_passthrough()
