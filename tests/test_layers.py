@@ -22,44 +22,24 @@ PROTOCOL_ROOMS = "chat messages responses"
 
 LAYERS = {
     "errors": 0,
-    "fast_paths": 0,
-    "posix": 0,
-    "sse": 1,
-    "headers": 1,
-    "cipher": 1,
-    "model": 1,
-    "jsontext": 1.2,
-    "profiles": 1.5,
-    "presets": 2,
-    "protocols": 2,
-    "translate": 3,
-    "lint": 3,
-    "compare": 3.2,
-    "policies": 3.2,
-    "http": 3.2,
-    "limits": 3.6,
-    "keys": 3.8,
-    "deadlines": 4,
-    "portions": 4,
-    "private_files": 4,
-    "pool": 4,
-    "routing": 4,
+    "base": 1,
+    "model": 2,
+    "vendors": 3,
+    "protocols": 4,
     "prices": 4,
-    "capture": 4,
-    "config": 5,
-    "demo": 5,
-    "upstream": 5,
-    "state": 5,
-    "serving": 5,
-    "console": 5,
-    "cluster": 5.5,
-    "importers": 6,
-    "inprocess": 6,
-    "probe": 6,
-    "gateway": 6,
-    "embedded": 6.5,
-    "cli": 7,
-    "__main__": 8,
+    "translate": 5,
+    "policies": 5,
+    "lint": 5,
+    "storage": 6,
+    "net": 6,
+    "capture": 6,
+    "routing": 6,
+    "http": 6,
+    "upstreams": 7,
+    "gateway": 8,
+    "config": 9,
+    "app": 10,
+    "__main__": 11,
 }
 # The rooms of the large packages and the modules next to them, lowest first: each imports only those before it.
 ROOMS = {
@@ -76,6 +56,7 @@ ROOMS = {
         "registry",
     ),
     "translate": (
+        "compare",
         "foreign",
         "tools",
         "reasoning",
@@ -97,33 +78,27 @@ ROOMS = {
         "registry",
         "linter",
     ),
-    "pool": ("settings", "changes", "choice", "health", "decision retry_budget", "pool", "words", "plan", "pools"),
-    "state": (
-        "store aside",
-        "file memory database shared_table",
-        "responses keys ledger spent shared_secret",
-        "records",
-        "counters",
-        "writer",
-        "sync",
-    ),
     "gateway": (
-        "log webhooks",
-        "observe",
-        "metrics tracing usage capture policies",
-        "setup",
-        "stored",
+        "record log",
+        "observer",
+        "admin",
+        "access",
+        "limits",
+        "conversations",
+        "policies",
+        "gateway",
         "request",
         "response",
         "endpoints",
-        "admin",
-        "process",
+        "features",
     ),
 }
-# The package's own __init__ shows the library, which ends with layer 3. Only higher layers may import it.
-ROOT_LAYER = 3.5
+# The package's own __init__ shows the library and `http`. Only the gateway and what is above it may import it.
+ROOT_LAYER = 7
 
-CORE = {name for name, layer in LAYERS.items() if layer < ROOT_LAYER}
+LIBRARY_LAYER = 5
+
+CORE = {name for name, layer in LAYERS.items() if layer <= LIBRARY_LAYER}
 PROTOCOLS = tuple(PROTOCOL_ROOMS.split())
 
 IMPURE_MODULES = ("socket", "asyncio", "ssl", "http", "urllib.request", "subprocess", "threading")

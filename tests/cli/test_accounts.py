@@ -17,10 +17,9 @@ from trilogue.app.cli.app import app
 from trilogue.app.cli.state_files import pool_file
 from trilogue.config.load import load
 from trilogue.routing.pool.pools import Pools
-from trilogue.storage.accounts import FILE_NAME
 from trilogue.storage.file import FileStore
 from trilogue.storage.folders import state_directory
-from trilogue.upstreams.state.sync import StateSync, load_into
+from trilogue.upstreams.state.sync import FILE_NAME, StateSync, load_into
 
 CONFIG = """
 providers:

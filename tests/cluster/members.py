@@ -10,8 +10,8 @@ from tests.timing import eventually
 from trilogue.gateway.features.cluster.member import ClusterMember
 from trilogue.gateway.features.cluster.nodes import NodeFacts
 from trilogue.gateway.features.cluster.server import RedisServer
-from trilogue.storage.accounts import FILE_NAME
 from trilogue.storage.file import FileStore
+from trilogue.upstreams.state.sync import FILE_NAME
 
 
 def place_in(folder: Path) -> Callable[[str], Path]:

@@ -7,16 +7,16 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from tests.cluster.members import until
+from trilogue.base.clock import steady_time
 from trilogue.gateway.features.cluster.member import ClusterMember
 from trilogue.gateway.features.cluster.nodes import NodeFacts
 from trilogue.gateway.features.cluster.server import RedisServer
 from trilogue.gateway.features.cluster.status import LinkStatus
 from trilogue.routing.pool.changes import Change, Cooled, Tally
-from trilogue.storage.accounts import FILE_NAME
 from trilogue.storage.file import FileStore
 from trilogue.upstreams.state.counters import total
 from trilogue.upstreams.state.records import split, to_records
-from trilogue.upstreams.state.sync import steady_time, write_now
+from trilogue.upstreams.state.sync import FILE_NAME, write_now
 
 
 class Node:

@@ -11,10 +11,10 @@ import pytest
 from tests.cluster.nodes import Node, connected, wait
 from tests.cluster.redis import Server, new_prefix
 from tests.timing import pass_time
+from trilogue.base.clock import steady_time
 from trilogue.gateway.features.cluster import messages
 from trilogue.gateway.features.cluster.server import RedisServer
 from trilogue.routing.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
-from trilogue.upstreams.state.sync import steady_time
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,11 @@ from msgspec.structs import replace
 
 from trilogue.base.secrets import Secret
 from trilogue.config.load import environment_config
-from trilogue.config.types import ClientKeySettings, Config, Server
+from trilogue.config.network import exposure_problem, reason_not_to_start
+from trilogue.config.types import Config, Server
+from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.model import Protocol
-from trilogue.upstreams.addresses import exposure_problem, is_loopback, reason_not_to_start
+from trilogue.upstreams.addresses import is_loopback
 from trilogue.upstreams.settings import ProviderSettings
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from trilogue.base.secrets import Secret, resolve
+from trilogue.base.secrets import Secret
 from trilogue.config.load import parse
+from trilogue.config.references import resolve
 from trilogue.errors import ConfigError
 from trilogue.upstreams.sources import MAX_SECRET_BYTES, BadReference
 

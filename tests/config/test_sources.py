@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
-from trilogue.base.secrets import resolve
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import load, parse
+from trilogue.config.references import resolve
 from trilogue.errors import ConfigError
 from trilogue.upstreams.sources import BadReference, CommandSource, FileSource, MissingSecret, Printed, read_printed
 

@@ -15,8 +15,9 @@ import pytest
 import yaml
 
 from trilogue.config.load import parse
+from trilogue.config.network import reason_not_to_start
 from trilogue.config.types import Config
-from trilogue.upstreams.addresses import is_loopback, reason_not_to_start
+from trilogue.upstreams.addresses import is_loopback
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

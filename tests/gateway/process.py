@@ -18,8 +18,8 @@ from tests.forking import Process, start
 from tests.gateway.running import CLIENT_KEY, CONFIG, listening
 from tests.scripted.server import KEY as UPSTREAM_KEY
 from tests.timing import PATIENCE, eventually
-from trilogue.storage.accounts import FILE_NAME
 from trilogue.storage.folders import state_file
+from trilogue.upstreams.state.sync import FILE_NAME
 
 SHORT = """\
 server:

@@ -9,12 +9,12 @@ import pytest
 import uvloop
 
 from tests.pool.making import SERVER, pools, provider
+from trilogue.base.clock import steady_time
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.response.attempt import RelayResult
 from trilogue.gateway.response.attempt_loop import AttemptLoop
 from trilogue.routing.pool.decision import Attempt
 from trilogue.routing.pool.plan import AttemptPlan
-from trilogue.upstreams.state.sync import steady_time
 
 PAUSE = 0.0004
 """less than the half millisecond from which uvloop waits at all"""

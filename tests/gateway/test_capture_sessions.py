@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from trilogue.base.clock import steady_time
 from trilogue.capture import CapturePhase, Sent, read_capture
 from trilogue.gateway.features.capture.captured import captured_requests
 from trilogue.gateway.features.capture.filters import CaptureFilter
@@ -23,7 +24,6 @@ from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Loss, Protocol
 from trilogue.net.server.request import Head
 from trilogue.routing.pool.decision import Attempt, Decision
-from trilogue.upstreams.state.sync import steady_time
 
 HEAD = Head("POST", "/v1/chat/completions", b"", {"content-type": "application/json"})
 FAILURE = Failure(kind=FailureKind.SERVER, message="no")

@@ -28,7 +28,7 @@ from trilogue.config.load import load
 from trilogue.gateway.access import managed_keys
 from trilogue.gateway.access.key_store import KeyStore
 from trilogue.gateway.access.managed_keys import FILE_NAME, key_store, mark_file
-from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.access.settings import KeyOptions
 from trilogue.gateway.admin.audit_log import Actor
 from trilogue.storage.folders import state_file
 from trilogue.storage.store import StoreDamaged, StoreError

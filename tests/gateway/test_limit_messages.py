@@ -12,7 +12,7 @@ import pytest
 from trilogue.config.load import parse
 from trilogue.errors import LimitReached
 from trilogue.gateway.access.client_keys import ClientKey
-from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.access.settings import KeyOptions
 from trilogue.gateway.features.cluster.lease_keeper import LeaseKeeper
 from trilogue.gateway.limits.counting import Estimate, Subject
 from trilogue.gateway.limits.leasing import Leasing

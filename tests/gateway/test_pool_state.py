@@ -22,11 +22,11 @@ from tests.gateway.wire import CASES
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.app.worker import WorkerPools
+from trilogue.base.clock import steady_time
 from trilogue.config.load import parse
 from trilogue.model import Failure, FailureKind, Protocol, Usage
-from trilogue.storage.accounts import FILE_NAME
 from trilogue.storage.folders import state_file
-from trilogue.upstreams.state.sync import steady_time
+from trilogue.upstreams.state.sync import FILE_NAME
 
 FREE = "pool: {sticky: false}"
 

@@ -9,7 +9,8 @@ import pytest
 from tests.state.responses.postgres import Server
 from trilogue.app.sealing import NoSealKey, known_keys, stored_sealer
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config, StateSettings
+from trilogue.config.types import Config
+from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.storage.database.postgresql import PostgresqlDatabase
 from trilogue.storage.shared_secret import shared_secret
 

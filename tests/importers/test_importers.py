@@ -13,10 +13,10 @@ from trilogue.app.cli.app import app
 from trilogue.config.foreign import FOREIGN, Foreign, foreign_format
 from trilogue.config.importers.run import Imported, import_file
 from trilogue.config.load import parse
+from trilogue.config.network import reason_not_to_start
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.model import Protocol
-from trilogue.upstreams.addresses import reason_not_to_start
 
 FILES = Path(__file__).parent / "files"
 NAMES: dict[Foreign, str] = {

@@ -9,11 +9,12 @@ import pytest
 
 from tests.test_cost import REQUESTS, calls, check
 from trilogue.app.worker import WorkerPools
+from trilogue.base.clock import steady_time
 from trilogue.model import Usage
 from trilogue.routing.pool.pools import Pools
 from trilogue.routing.pool.settings import AccountSpec, PoolsSettings, ProviderSpec
 from trilogue.storage.file import FileStore
-from trilogue.upstreams.state.sync import StateSync, steady_time
+from trilogue.upstreams.state.sync import StateSync
 
 PER_REQUEST = {"": 30, "conversation": 32}
 """with a state file, by the key of the conversation"""

@@ -12,7 +12,7 @@ import socket
 from typing import Any
 
 from trilogue.app.embed.asgi_http import head_of
-from trilogue.gateway.access.client_keys import cors_headers, presented_keys
+from trilogue.gateway.access.client_keys import cors_headers
 from trilogue.gateway.admin.proxy_sign_on import proxy_user
 from trilogue.gateway.admin.routes import AdminError
 from trilogue.gateway.admin.sessions import cookie
@@ -20,7 +20,7 @@ from trilogue.gateway.admin.settings import ProxySignOn
 from trilogue.net.server.listener import Listener
 from trilogue.net.server.request import Head, HeadReader, HttpRequest, Problem
 from trilogue.net.server.responder import Headers, Responder
-from trilogue.upstreams.headers import forwarded_headers, hops_of
+from trilogue.upstreams.headers import forwarded_headers, hops_of, presented_keys
 
 CASES = 120
 PROXY = ProxySignOn(addresses=("10.0.0.1",), user_header="x-user", groups_header="x-groups")

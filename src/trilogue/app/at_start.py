@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trilogue.config.types import StateSettings
+from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.conversations.store.interface import StoreAway, StoreError
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.stores import FILE_NAME, MEMORY, limits_of, place_of

@@ -28,10 +28,12 @@ from random import SystemRandom
 from typing import NamedTuple, TypeVar
 
 from trilogue.base.cipher import KEY_BYTES
+from trilogue.base.clock import steady_time
 from trilogue.base.secrets import Secret
-from trilogue.config.types import ClientKeySettings, Config
+from trilogue.config.types import Config
 from trilogue.gateway.access.managed_keys import FILE_NAME as KEYS_FILE
 from trilogue.gateway.access.managed_keys import NOWHERE, ManagedKeys, is_postgresql
+from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.gateway.conversations.stores import FILE_NAME, Stores, WorkerStores
 from trilogue.gateway.features.approvals.approvals import Approvals
 from trilogue.gateway.features.cluster.lease_keeper import LeaseKeeper
@@ -45,7 +47,6 @@ from trilogue.gateway.limits.webhook import Webhook
 from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.observer import Observer
 from trilogue.routing.pool.pools import Pools
-from trilogue.storage.accounts import FILE_NAME as POOL_FILE
 from trilogue.storage.database import database_of
 from trilogue.storage.file import FileStore
 from trilogue.storage.memory import MemoryStore
@@ -53,7 +54,8 @@ from trilogue.storage.store import StoreHealth
 from trilogue.upstreams.catalog import Catalog
 from trilogue.upstreams.refused_reasoning import RefusedReasoning
 from trilogue.upstreams.settings import ProviderSettings as ProviderConfig
-from trilogue.upstreams.state.sync import StateSync, steady_time
+from trilogue.upstreams.state.sync import FILE_NAME as POOL_FILE
+from trilogue.upstreams.state.sync import StateSync
 
 Name = TypeVar("Name")
 

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from trilogue.config.problems import Problem, join, quote_key
+from trilogue.base.problems import Problem, join, quote_key
 from trilogue.errors import ConfigError
 
 MAX_BYTES = 1024 * 1024

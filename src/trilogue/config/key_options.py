@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from trilogue.config.problems import suggest
+from trilogue.base.problems import suggest
 from trilogue.config.types import Config
-from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.access.settings import KeyOptions
 
 
 def key_option_problems(options: KeyOptions, config: Config, *, policies: bool = True) -> Iterator[tuple[str, str]]:

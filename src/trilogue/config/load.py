@@ -17,13 +17,14 @@ from urllib.parse import urlsplit
 from msgspec import inspect
 from msgspec.structs import replace
 
+from trilogue.base.problems import Problem, join
 from trilogue.base.secrets import CLIENT
 from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
 from trilogue.config.foreign import foreign_hint
+from trilogue.config.network import with_environment_proxies
 from trilogue.config.policies import lists_policies, read_policies
 from trilogue.config.presets import complete_provider, preset_hint
 from trilogue.config.price_file import with_price_file
-from trilogue.config.problems import Problem, join
 from trilogue.config.reader import REQUIRED, Reader
 from trilogue.config.types import Config
 from trilogue.config.validate import check
@@ -32,7 +33,7 @@ from trilogue.gateway.features.cluster.problems import postgresql_fault
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS, RICHEST
 from trilogue.storage.folders import FILE_NAME, config_directory
-from trilogue.upstreams.addresses import is_azure, url_fault, with_environment_proxies
+from trilogue.upstreams.addresses import is_azure, url_fault
 from trilogue.upstreams.settings import DEMO_URL, AccountSettings, ProviderSettings, VendorName
 from trilogue.vendors.presets import PRESETS
 from trilogue.vendors.profiles.vendors import vendor_named

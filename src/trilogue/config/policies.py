@@ -12,8 +12,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from trilogue.base.secrets import Secret, resolve
-from trilogue.config.problems import NAME, NAME_RULE, join, suggest
+from trilogue.base.problems import NAME, NAME_RULE, join, suggest
+from trilogue.base.secrets import Secret
+from trilogue.config.references import resolve
 from trilogue.config.types import Config
 from trilogue.policies import Policy, PolicyError, load_policy
 from trilogue.policies.loading import SHIPPED, find_policy

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from trilogue.config.problems import quote_key, suggest
+from trilogue.base.problems import quote_key, suggest
 from trilogue.model import Protocol
 from trilogue.vendors.presets import PRESETS, Parameter, Preset
 

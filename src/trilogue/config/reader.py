@@ -14,10 +14,12 @@ from typing import Any, TypeGuard
 
 from msgspec import NODEFAULT, inspect
 
-from trilogue.base.secrets import Secret, resolve
-from trilogue.config.problems import join, quote_key, suggest
+from trilogue.base.problems import join, quote_key, suggest
+from trilogue.base.secrets import Secret
+from trilogue.config.references import resolve
 from trilogue.config.setting_paths import settings_named
-from trilogue.config.types import ClientKeySettings, StateSettings
+from trilogue.gateway.access.settings import ClientKeySettings
+from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.features.usage.settings import UsageSettings
 from trilogue.gateway.limits.webhook_settings import WebhookSettings
 from trilogue.model import Protocol

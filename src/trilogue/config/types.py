@@ -14,14 +14,16 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from trilogue.base.secrets import Secret
-from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.gateway.admin.settings import AdminSettings
+from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.features.capture.settings import CaptureSettings
 from trilogue.gateway.features.cluster.settings import ClusterSettings
 from trilogue.gateway.features.tracing.settings import TracingSettings
 from trilogue.gateway.features.usage.settings import UsageSettings
-from trilogue.gateway.limits.settings import BudgetSettings, RateLimits
+from trilogue.gateway.limits.settings import SharedLimits
 from trilogue.gateway.limits.webhook_settings import WebhookSettings
+from trilogue.gateway.log.settings import Log
 from trilogue.model import Severity, Usage
 from trilogue.routing.models.router import Router
 from trilogue.routing.models.routes import RoutableProvider, Route
@@ -35,15 +37,6 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Workers = Annotated[int, Meta(ge=1, le=256)]
 Bytes = Annotated[int, Meta(ge=1024, le=1024**3)]
 Mode = Literal["declare", "strict"]
-
-
-class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The access log: one line per request."""
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    """lowest level that is logged"""
-    format: Literal["auto", "json", "text"] = "auto"
-    """json for programs, text for people; auto: text on a terminal, else json"""
 
 
 class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,47 +72,6 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """policies for all requests, by name"""
     log: Log = Log()
     """the access log"""
-
-
-class ClientKeySettings(KeyOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key that clients may use. A plain string is short for `key`."""
-
-    key: Secret
-    """the key: `env:NAME`, `file:path`, or the text itself; at least 8 characters"""
-    name: str = ""
-    """name in the log; default: key-1, key-2, …"""
-    expires: str = ""
-    """when it stops working: a date or a time such as `2027-01-31` or `2027-01-31T18:00`, UTC; default: never"""
-
-
-class SharedLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits and a budget that several keys or models share."""
-
-    limits: RateLimits = RateLimits()
-    """limits for requests, tokens and concurrent requests"""
-    budget: BudgetSettings = BudgetSettings()
-    """what all of it may cost"""
-
-
-class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the gateway keeps of responses and conversations. A plain string is short for `store`."""
-
-    store: Secret | None = None
-    """where: the path of an SQLite file, which begins with `/`, `postgresql://…`, `memory` until the gateway stops,
-    `none`, or `env:NAME`; default: a file in the state folder, for each configuration file its own"""
-    days: Annotated[float, Meta(gt=0, le=3_650)] = 30.0
-    """how long a response or conversation is kept after its last use"""
-    key_bytes: Annotated[int, Meta(ge=1_000_000, le=2**50)] = 2 * 2**30
-    """most bytes that are kept for one client key; the oldest responses are deleted first"""
-    total_bytes: Annotated[int, Meta(ge=1_000_000, le=2**50)] = 20 * 2**30
-    """most bytes that are kept for all client keys together"""
-    reasoning_hours: Annotated[float, Meta(gt=0, le=720)] = 24.0
-    """how long reasoning is kept for clients that cannot send it back"""
-
-    @property
-    def kept(self) -> bool:
-        """Whether anything is kept at all."""
-        return self.store is None or self.store.reveal() != "none"
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from trilogue.base.clock import is_time
 from trilogue.base.headers import LEGAL_NAME, OF_CONNECTION
-from trilogue.base.secrets import Secret, foreign_reference
+from trilogue.base.problems import NAME, NAME_RULE
+from trilogue.base.secrets import Secret
 from trilogue.config.key_options import key_option_problems
-from trilogue.config.problems import NAME, NAME_RULE
+from trilogue.config.references import foreign_reference
 from trilogue.config.types import Config, routable
 from trilogue.errors import ClientError
-from trilogue.gateway.access.options import is_time
 from trilogue.gateway.admin.checks import MIN_SECRET, admin_secrets, admin_warnings, check_admin
 from trilogue.gateway.features.cluster.problems import cluster_problems, cluster_warnings
 from trilogue.gateway.features.cluster.settings import POSTGRESQL

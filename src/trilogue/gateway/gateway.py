@@ -14,10 +14,11 @@ from typing import TypeVar
 from msgspec import Struct
 
 from trilogue.app.worker import WorkerState, client_keys
-from trilogue.config.types import ClientKeySettings, Config
+from trilogue.base.clock import parse_time
+from trilogue.config.types import Config
 from trilogue.errors import ClientError
 from trilogue.gateway.access.client_keys import ClientKey, ConfiguredKey, KeyRing, owner_of
-from trilogue.gateway.access.options import KeyOptions, parse_time
+from trilogue.gateway.access.settings import ClientKeySettings, KeyOptions
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.gateway.limits.before import Sources

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from trilogue.gateway.log.lines import sane
+from trilogue.base.text import sane
 from trilogue.model import Failure, Loss, StopReason, Usage
 from trilogue.policies import Record
 from trilogue.routing.models.router import Upstream

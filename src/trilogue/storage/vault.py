@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from trilogue.base.cipher import KEY_BYTES, NONCE_BYTES, Cipher
-from trilogue.config.problems import NAME, NAME_RULE
+from trilogue.base.problems import NAME, NAME_RULE
 from trilogue.errors import TrilogueError
 from trilogue.storage.private_files import locked, make_once, write_private
 

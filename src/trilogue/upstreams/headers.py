@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 from trilogue.base.headers import OF_CONNECTION, named_by_connection
@@ -66,3 +66,10 @@ def forwarded_query(query: bytes, keys: Sequence[str]) -> bytes:
 def with_query(url: str, query: bytes) -> str:
     """Return a provider's URL with the client's query added to its own."""
     return url + ("&" if "?" in url else "?") + query.decode("latin-1") if query else url
+
+
+def presented_keys(headers: Mapping[str, str]) -> list[str]:
+    """Return the keys that a client sends. Some send a placeholder in one header and the key in another."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    bearer = token.strip() if scheme.lower() == "bearer" else ""
+    return [key for key in (bearer, *(headers.get(name, "") for name in key_headers())) if key]

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
+from trilogue.base.clock import steady_time
 from trilogue.base.secrets import Secret
 from trilogue.capture import url_secrets
 from trilogue.errors import UpstreamError, UpstreamFailure
@@ -29,7 +30,6 @@ from trilogue.upstreams.live_keys import PLACEHOLDER, LiveTransport, live_key
 from trilogue.upstreams.redaction import Redactor
 from trilogue.upstreams.settings import AccountSettings
 from trilogue.upstreams.settings import ProviderSettings as ProviderConfig
-from trilogue.upstreams.state.sync import steady_time
 from trilogue.upstreams.timeouts import ProviderTimeouts as Clocks
 from trilogue.vendors.profiles.profile import Profile
 

@@ -20,9 +20,9 @@ import click
 from trilogue.app.cli.configured import CONFIG, read_configuration
 from trilogue.app.cli.key_store import note_change, open_any_key_store, open_key_store
 from trilogue.app.cli.state_files import pool_file
+from trilogue.base.text import printable
 from trilogue.config.load import find
 from trilogue.gateway.features.accounts import account_change
-from trilogue.gateway.log.lines import printable
 from trilogue.routing.pool.choice.account import Account
 from trilogue.routing.pool.pool import Pool
 from trilogue.routing.pool.pools import Pools, describe

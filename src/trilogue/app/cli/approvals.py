@@ -13,7 +13,7 @@ import click
 
 from trilogue.app.cli.accounts import aligned
 from trilogue.app.cli.admin_client import admin_client, admin_options
-from trilogue.gateway.log.lines import printable
+from trilogue.base.text import printable
 
 _COLUMNS = ("id", "tool", "key", "route", "model", "policy", "waits", "time left")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per call.")

@@ -15,11 +15,11 @@ from trilogue import TrilogueError
 from trilogue.app.cli.admin_client import AdminClient, AdminError, admin_client, admin_options
 from trilogue.app.cli.capture_tests import make_folder, make_test
 from trilogue.app.cli.files import counted
+from trilogue.base.text import printable
 from trilogue.capture import read_capture
 from trilogue.capture.replay import replay
 from trilogue.gateway.features.capture.captured import CapturedRequest
 from trilogue.gateway.features.capture.session import MOST_REQUESTS
-from trilogue.gateway.log.lines import printable
 from trilogue.gateway.log.request_text import duration
 
 POLL_SECONDS = 0.5

@@ -19,10 +19,12 @@ from trilogue.app.reachable import server_faults
 from trilogue.capture import shown_url
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import find, load
+from trilogue.config.network import reason_not_to_start
 from trilogue.config.schema import json_schema
-from trilogue.config.types import Config, StateSettings
+from trilogue.config.types import Config
 from trilogue.config.validate import warnings
 from trilogue.errors import ClientError, ConfigError
+from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.conversations.stores import place_of
 from trilogue.gateway.features.tracing.settings import ENDPOINT_VARIABLES, TRACES_PATH, TracingSettings
 from trilogue.gateway.limits.budgets import how_to_price, unpriced_targets
@@ -30,7 +32,6 @@ from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS
 from trilogue.routing.models.routes import Route
 from trilogue.storage.database import database_of
 from trilogue.storage.folders import state_directory
-from trilogue.upstreams.addresses import reason_not_to_start
 from trilogue.upstreams.settings import ProviderSettings
 from trilogue.vendors.prices.book import HOUR_SECONDS
 

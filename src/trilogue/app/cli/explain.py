@@ -13,7 +13,7 @@ import click
 from trilogue.app.cli.admin_client import admin_client, admin_options
 from trilogue.app.cli.files import counted
 from trilogue.app.cli.verdicts import verdict_text
-from trilogue.gateway.log.lines import printable
+from trilogue.base.text import printable
 from trilogue.gateway.log.request_text import count, duration
 
 MOST_PATHS = 5

@@ -18,11 +18,12 @@ import yaml
 from trilogue.app.cli.accounts import aligned
 from trilogue.app.cli.configured import CONFIG
 from trilogue.app.cli.key_store import command_user, open_key_store
+from trilogue.base.clock import parse_time
 from trilogue.config.key_options import key_option_problems
 from trilogue.config.types import Config
 from trilogue.gateway.access.managed import ManagedKey
-from trilogue.gateway.access.options import KeyOptions, parse_time
 from trilogue.gateway.access.routes import KEY_NAME, shown_key
+from trilogue.gateway.access.settings import KeyOptions
 
 _COLUMNS = ("key", "status", "ends in", "owner", "models", "limits", "budget", "expires")
 _SETTING = click.option(

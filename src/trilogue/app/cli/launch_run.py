@@ -31,11 +31,13 @@ from trilogue.app.cli.sockets import NotStarted, listen
 from trilogue.app.embed.gateway import EmbeddedGateway
 from trilogue.app.embed.summary import Summary
 from trilogue.base.secrets import Secret
-from trilogue.config.types import ClientKeySettings, Config, Log
+from trilogue.config.types import Config
 from trilogue.errors import UpstreamError
+from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.gateway.admin.settings import AdminSettings
 from trilogue.gateway.endpoints.app import not_http
 from trilogue.gateway.gateway import Services
+from trilogue.gateway.log.settings import Log
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.request.failures import next_step
 from trilogue.model import Usage

@@ -14,7 +14,7 @@ from trilogue.app.cli.files import counted
 from trilogue.app.cli.live.client import ProbedServer
 from trilogue.app.cli.live.judge import ProbeResult, probe_server, refusal
 from trilogue.base.sse import SseParser
-from trilogue.gateway.log.lines import printable
+from trilogue.base.text import printable
 from trilogue.lint import Finding
 
 FINDINGS = 1

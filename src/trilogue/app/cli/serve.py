@@ -33,10 +33,11 @@ from trilogue.app.process.worker import Worker, load_or_none
 from trilogue.app.sealing import NoSealKey, stored_sealer
 from trilogue.app.worker import WorkerState
 from trilogue.base import cipher
+from trilogue.base.problems import Problem
 from trilogue.base.secrets import Secret
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import find, load
-from trilogue.config.problems import Problem
+from trilogue.config.network import reason_not_to_start
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.conversations.store.interface import StoreAway
@@ -45,9 +46,8 @@ from trilogue.gateway.features.metrics.worker_files import fold_ended
 from trilogue.gateway.features.usage.counting import counting, fault_of_usage
 from trilogue.gateway.gateway import Services
 from trilogue.gateway.log.setup import configure_logging
-from trilogue.storage.accounts import FILE_NAME
 from trilogue.storage.folders import state_directory
-from trilogue.upstreams.addresses import reason_not_to_start
+from trilogue.upstreams.state.sync import FILE_NAME
 
 NO_STATE = "the state folder cannot be written: what would be kept there is lost when the gateway stops"
 NOTHING = Secret("none", literal=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trilogue.storage.accounts import FILE_NAME
 from trilogue.storage.file import FileStore
 from trilogue.storage.folders import state_directory, state_file
+from trilogue.upstreams.state.sync import FILE_NAME
 
 _OTHERS = f"{Path(FILE_NAME).stem}-*{Path(FILE_NAME).suffix}"
 

@@ -26,9 +26,9 @@ from trilogue.gateway.gateway import Services
 from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.observer import Observer
-from trilogue.storage.accounts import FILE_NAME
 from trilogue.storage.folders import state_directory, state_file
 from trilogue.translate.reasoning.seal import Sealer
+from trilogue.upstreams.state.sync import FILE_NAME
 
 TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.02

@@ -10,13 +10,12 @@ texts, images and files cost next to nothing. The size check therefore counts fi
 from __future__ import annotations
 
 import codecs
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from trilogue.base.json.surrogates import has_lone_surrogates, replace_lone_surrogates
 from trilogue.errors import BadRequest, InternalError, TooLarge, TrilogueError, UpstreamProtocolError
-from trilogue.model import MOST_TOKENS, Json
 
 LARGE_BYTES = 256 * 1024
 """smaller texts are not checked: they cannot have enough fields to matter"""
@@ -26,6 +25,12 @@ MOST_ITEMS = 1_000_000
 _WINDOW = 256 * 1024
 
 Typed = TypeVar("Typed")
+
+Json = Any
+"""A JSON value that stays opaque by intent: schemas, native objects, extras."""
+
+MOST_TOKENS = 2**31 - 1
+"""More than that in one response is a mistake of the upstream."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 """in typed objects: a count of tokens or the like, neither negative nor larger than any real one"""
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from trilogue.base.problems import Problem
 from trilogue.config.document import YamlDocument, read_document
 from trilogue.config.foreign import LABELS, Foreign, foreign_format
 from trilogue.config.importers import bifrost, claude_code_router, litellm
 from trilogue.config.importers.draft import Draft
 from trilogue.config.importers.source import Section
-from trilogue.config.problems import Problem
 from trilogue.errors import ConfigError
 
 _IMPORTERS: dict[Foreign, Callable[[Section, Draft], None]] = {

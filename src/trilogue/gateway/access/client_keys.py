@@ -12,16 +12,14 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from ipaddress import ip_address
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from trilogue.gateway.access.managed import ManagedKey, key_digest
-from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.access.settings import KeyOptions
+from trilogue.net.server.local import is_local_origin
 from trilogue.net.server.responder import Headers
-from trilogue.upstreams.headers import key_headers
 
 _PLACE = re.compile(r"(key-\d+)?")
 """the name of a key that was given none"""
@@ -130,38 +128,6 @@ class KeyRing:
 
     def _peppered(self, digest: str) -> bytes:
         return blake2b(digest.encode(), key=self._pepper, digest_size=32).digest()
-
-
-def presented_keys(headers: Mapping[str, str]) -> list[str]:
-    """Return the keys that a client sends. Some send a placeholder in one header and the key in another."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    bearer = token.strip() if scheme.lower() == "bearer" else ""
-    return [key for key in (bearer, *(headers.get(name, "") for name in key_headers())) if key]
-
-
-def is_local_host(host: str) -> bool:
-    """Return whether a Host header names this machine."""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return False
-    return name == "localhost" or name.endswith(".localhost") or _is_loopback(name)
-
-
-def is_local_origin(origin: str) -> bool:
-    """Return whether an Origin header names a page that this machine serves."""
-    try:
-        parts = urlsplit(origin)
-        return parts.scheme in ("http", "https") and is_local_host(parts.netloc)
-    except ValueError:
-        return False
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 _METHODS = b"GET, POST, PUT, DELETE, OPTIONS"

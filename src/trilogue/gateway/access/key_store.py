@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from trilogue.gateway.access.managed import ManagedKey, key_digest, new_key_id, new_key_text, shown_end
-from trilogue.gateway.access.options import KeyOptions
 from trilogue.gateway.access.schema import SCHEMA
+from trilogue.gateway.access.settings import KeyOptions
 from trilogue.gateway.admin.audit_log import SESSION, Actor, AuditEntry, AuditLog
 from trilogue.model import Json
 from trilogue.storage.database.connection import Database, Row

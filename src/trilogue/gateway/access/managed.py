@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.access.settings import KeyOptions
 
 PREFIX = "sk-trl-"
 _SHOWN = 4

@@ -11,10 +11,11 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from trilogue.base.clock import parse_time
 from trilogue.config.key_options import key_option_problems
 from trilogue.gateway.access.key_store import KeyExists, KeyStore, NoSuchKey
 from trilogue.gateway.access.managed import ManagedKey
-from trilogue.gateway.access.options import KeyOptions, parse_time
+from trilogue.gateway.access.settings import KeyOptions
 from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json

@@ -8,7 +8,7 @@ import time
 import msgspec
 import structlog
 
-from trilogue.gateway.access.options import parse_time
+from trilogue.base.clock import parse_time
 from trilogue.gateway.admin.audit_log import AuditEntry, AuditQuery
 from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Identity, Reply
 from trilogue.gateway.admin.settings import Role

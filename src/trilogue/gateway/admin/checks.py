@@ -7,8 +7,8 @@ from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from trilogue.base.headers import LEGAL_NAME, OF_CONNECTION
+from trilogue.base.problems import NAME, NAME_RULE
 from trilogue.base.secrets import Secret
-from trilogue.config.problems import NAME, NAME_RULE
 from trilogue.config.types import Config
 from trilogue.gateway.admin.settings import MAIN_KEY, AdminSettings, OidcSignOn, ProxySignOn, SignOnSettings
 from trilogue.upstreams.addresses import is_loopback, url_fault

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from trilogue.gateway.access.client_keys import presented_keys
 from trilogue.gateway.admin.proxy_sign_on import proxy_user
 from trilogue.gateway.admin.routes import AdminError, Identity
 from trilogue.gateway.admin.sessions import SESSION_SECONDS, Session, check_browser, cookie, session_digest, session_of
 from trilogue.gateway.gateway import Services
 from trilogue.net.server.request import HttpRequest
+from trilogue.upstreams.headers import presented_keys
 
 KEY, CONSOLE, PROXY, OIDC = "key", "console", "proxy", "oidc"
 """how somebody is known: by a key in a header, by a session that began with a key, by a proxy, by a provider"""

@@ -23,9 +23,9 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from trilogue.gateway.access.client_keys import is_local_host
 from trilogue.gateway.admin.routes import AdminError
 from trilogue.gateway.admin.settings import AdminSettings
+from trilogue.net.server.local import is_local_host
 from trilogue.net.server.request import HttpRequest
 from trilogue.upstreams.addresses import is_loopback
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from trilogue.config.types import StateSettings
+from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.conversations.store.interface import StoreLimits
 from trilogue.gateway.conversations.store.running import RunningJobs
 from trilogue.gateway.conversations.store.service import StoreService

@@ -13,16 +13,17 @@ from itertools import count
 from msgspec.structs import replace
 
 from trilogue.base.json.text import dump
+from trilogue.base.text import sane
 from trilogue.gateway.access.client_keys import preflight_headers
 from trilogue.gateway.endpoints import background, conversations, count_tokens, generate, models
 from trilogue.gateway.endpoints import compaction as compact
 from trilogue.gateway.endpoints import stored as responses
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.endpoints.other import OtherEndpoints
+from trilogue.gateway.endpoints.paths import find_route
 from trilogue.gateway.endpoints.websocket import WebSocketEndpoint
 from trilogue.gateway.features.usage import client_route as own_usage
 from trilogue.gateway.gateway import Services
-from trilogue.gateway.log.lines import sane
 from trilogue.gateway.record import RequestRecord
 from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit
 from trilogue.gateway.request.boundary import CLIENT_CLOSED, begin, report
@@ -30,7 +31,6 @@ from trilogue.gateway.request.cancellation import Cancellation
 from trilogue.gateway.request.failures import SHUTTING_DOWN, error_reply, raw_headers
 from trilogue.gateway.request.request import RequestContext
 from trilogue.model import Protocol
-from trilogue.net.paths import find_route
 from trilogue.net.server.request import HttpRequest
 from trilogue.net.server.responder import Headers, Responder, header_lines
 from trilogue.net.server.websocket import offers_websocket

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from trilogue.base.text import sane
 from trilogue.errors import BadRequest, UpstreamError
-from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.call import Call, ReadBody
 from trilogue.gateway.request.failures import client_failure
 from trilogue.gateway.request.limits import count_request

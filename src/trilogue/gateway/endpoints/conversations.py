@@ -22,9 +22,9 @@ from trilogue.gateway.conversations.objects import (
 from trilogue.gateway.conversations.store.interface import ConversationLocked, NotFound, StoredConversation
 from trilogue.gateway.conversations.stores import GatewayStore
 from trilogue.gateway.conversations.turn import LockedConversation, with_named_items
+from trilogue.gateway.endpoints.paths import PathRoute
 from trilogue.gateway.endpoints.stored import included, query_of, store_of
 from trilogue.gateway.request.request import RequestContext
-from trilogue.net.paths import PathRoute
 
 KIND, ITEM = "Conversation", "Item"
 

@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from trilogue.base.clock import steady_time
+from trilogue.base.text import sane
 from trilogue.errors import UpstreamError
 from trilogue.gateway.endpoints.judged_texts import judge_other
-from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.admission import HttpRoute
 from trilogue.gateway.request.failures import client_failure
 from trilogue.gateway.request.limits import count_other
@@ -26,7 +27,6 @@ from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS, protocol_of_client
 from trilogue.routing.models.router import Upstream
-from trilogue.upstreams.state.sync import steady_time
 
 _SEGMENT = re.compile(r"[\w~:@=.-]{1,200}", re.ASCII)
 _PREFIX = re.compile(r"(/[\w~.-]{1,200}){1,8}", re.ASCII)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from trilogue.base.json.text import dump, parse_upstream
 from trilogue.errors import UpstreamError
 from trilogue.gateway.access.client_keys import ClientKey
-from trilogue.gateway.access.options import KeyOptions
+from trilogue.gateway.access.settings import KeyOptions
 from trilogue.gateway.endpoints.complete import new_call
 from trilogue.gateway.record import INTERNAL, RequestRecord
 from trilogue.gateway.request.boundary import CLIENT_CLOSED, begin, report

@@ -16,6 +16,7 @@ import structlog
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from trilogue.base.clock import steady_time
 from trilogue.base.json.text import DECODE_ERRORS, dump
 from trilogue.base.sse import SseParser
 from trilogue.errors import TrilogueError, UpstreamFailure, UpstreamProtocolError, UpstreamTimeout
@@ -32,7 +33,6 @@ from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.upstreams.headers import with_query
 from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider
-from trilogue.upstreams.state.sync import steady_time
 
 KIND = "Response"
 DELETE_SECONDS = 5.0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from trilogue.base.clock import steady_time
 from trilogue.gateway.admin.audit import audited
 from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
@@ -14,7 +15,6 @@ from trilogue.model import Json
 from trilogue.routing.pool.choice.account import Account
 from trilogue.routing.pool.pool import Pool
 from trilogue.routing.pool.pools import Pools
-from trilogue.upstreams.state.sync import steady_time
 
 Found = tuple[Pool, Account]
 

@@ -55,3 +55,12 @@ class BudgetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 NO_LIMITS = RateLimits()
 NO_BUDGET = BudgetSettings()
+
+
+class SharedLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits and a budget that several keys or models share."""
+
+    limits: RateLimits = RateLimits()
+    """limits for requests, tokens and concurrent requests"""
+    budget: BudgetSettings = BudgetSettings()
+    """what all of it may cost"""

@@ -9,7 +9,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from trilogue.gateway.log.lines import LogLine, journal, sane
+from trilogue.base.text import sane
+from trilogue.gateway.log.lines import LogLine, journal
 from trilogue.gateway.log.request_text import request_text
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord

@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 
-from trilogue.gateway.log.lines import CLOCK, TextStyle, printable
+from trilogue.base.text import printable
+from trilogue.gateway.log.lines import CLOCK, TextStyle
 from trilogue.gateway.record import RequestRecord
 
 MAX_NAME = 100

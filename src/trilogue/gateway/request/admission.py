@@ -10,14 +10,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from trilogue.gateway.access.client_keys import ClientKey, cors_headers, is_local_host, is_local_origin, presented_keys
+from trilogue.base.text import sane
+from trilogue.gateway.access.client_keys import ClientKey, cors_headers
 from trilogue.gateway.access.managed import may_be_managed
 from trilogue.gateway.conversations.connection import ConnectionResponses
 from trilogue.gateway.gateway import Services
-from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
 from trilogue.model import Failure, Protocol
 from trilogue.net.client.interface import HeaderPairs
+from trilogue.net.server.local import is_local_host, is_local_origin
 from trilogue.net.server.request import HttpRequest
 from trilogue.net.server.responder import header_lines
 from trilogue.net.server.websocket import handshake_problem, offers_websocket
@@ -26,7 +27,7 @@ from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstreams.client_key import ClientKeyHeader, client_key
-from trilogue.upstreams.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
+from trilogue.upstreams.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of, presented_keys
 
 Handler = Callable[[Any], Awaitable[None]]
 """responds to a `RequestContext`"""

@@ -13,6 +13,7 @@ from codecs import BOM_UTF8
 
 from msgspec.structs import replace
 
+from trilogue.base.clock import steady_time
 from trilogue.errors import TrilogueError, UpstreamError, UpstreamFailure
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Protocol
@@ -27,7 +28,6 @@ from trilogue.protocols.registry import codec
 from trilogue.routing.pool.health.classify import LOOP_TEXT
 from trilogue.routing.pool.plan import CREDENTIAL, QUOTA
 from trilogue.upstreams.redaction import Redactor
-from trilogue.upstreams.state.sync import steady_time
 
 LOOP = "gateway_loop"
 LOOP_STATUS = 508

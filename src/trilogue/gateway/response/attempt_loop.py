@@ -10,6 +10,7 @@ import asyncio
 
 from msgspec import Struct
 
+from trilogue.base.clock import steady_time
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
 from trilogue.gateway.gateway import Services
 from trilogue.gateway.request.cancellation import CancelReason
@@ -22,7 +23,6 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.routing.pool.decision import Attempt
 from trilogue.routing.pool.plan import AttemptPlan
 from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider
-from trilogue.upstreams.state.sync import steady_time
 
 
 class AttemptLoop(Struct, eq=False):

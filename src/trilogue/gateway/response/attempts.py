@@ -11,6 +11,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from trilogue.base.clock import STEADY_OFFSET, steady_time
 from trilogue.errors import UpstreamError
 from trilogue.gateway.conversations.store.interface import StoredResponse
 from trilogue.gateway.conversations.turn import StoredTurn
@@ -41,7 +42,6 @@ from trilogue.routing.pool.decision import Attempt
 from trilogue.routing.pool.health.classify import REJECTED
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.upstreams.refused_reasoning import TranslatedReasoning
-from trilogue.upstreams.state.sync import STEADY_OFFSET, steady_time
 
 _STORED_OBJECTS = (b'"file_id"', b'"vector_store_ids"')
 """what a request has that refers to files which were uploaded before"""

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from trilogue.base.clock import STEADY_OFFSET, steady_time
 from trilogue.errors import UpstreamError
 from trilogue.gateway.request.failures import for_client
 from trilogue.gateway.request.other import OtherCall, other_outbound
@@ -28,7 +29,6 @@ from trilogue.net.server.responder import Headers
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.routing.pool.decision import Attempt
-from trilogue.upstreams.state.sync import STEADY_OFFSET, steady_time
 
 _PASSED = frozenset(
     {

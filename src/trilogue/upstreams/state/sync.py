@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 from collections.abc import Iterable
 from contextlib import closing, suppress
 
@@ -25,17 +24,6 @@ from trilogue.upstreams.state.records import RETENTION, split, to_records
 from trilogue.upstreams.state.writer import Writer, replace_damaged
 
 log = structlog.get_logger("trilogue.state")
-
-STEADY_OFFSET = time.time() - time.monotonic()
-"""From the monotonic clock to the wall clock, when this process started."""
-
-
-def steady_time() -> float:
-    """Return seconds since the epoch, without jumps if the system's clock is set while the process runs.
-
-    It starts as the wall clock, because workers and restarts must mean the same by "until then".
-    """
-    return STEADY_OFFSET + time.monotonic()
 
 
 LOOK_SECONDS = 0.005
@@ -269,3 +257,6 @@ def write_now(store: Store, changes: Iterable[Change], now: float) -> None:
             session.write(COMMAND, to_records(changes, COMMAND, now))
     except StoreError as error:
         raise StateError(f"cannot write {store.name}: {error}") from None
+
+
+FILE_NAME = "pool.db"

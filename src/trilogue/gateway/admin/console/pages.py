@@ -9,6 +9,7 @@ import time
 import structlog
 from msgspec.structs import replace
 
+from trilogue.base.clock import steady_time
 from trilogue.base.json.text import dump
 from trilogue.gateway.admin.audit import note_sign_in
 from trilogue.gateway.admin.console import INDEX, console_files
@@ -28,7 +29,6 @@ from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json
 from trilogue.routing.pool.choice.account import Bucket
 from trilogue.storage.store import StoreError
-from trilogue.upstreams.state.sync import steady_time
 
 log = structlog.get_logger("trilogue.admin")
 

@@ -15,8 +15,8 @@ from collections import deque
 import structlog
 from msgspec import Struct
 
+from trilogue.base.text import printable
 from trilogue.gateway.features.approvals.webhook import WebhookSender
-from trilogue.gateway.log.lines import printable
 from trilogue.policies import Pending
 from trilogue.policies.checks import Trouble
 from trilogue.policies.shipped.approve import Approval, ApprovalQuestion

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from trilogue.base.clock import steady_time
 from trilogue.gateway.admin.audit import audited
 from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Page, Reply
 from trilogue.gateway.admin.settings import Role
@@ -20,7 +21,6 @@ from trilogue.gateway.features.capture.captured import captured_requests
 from trilogue.gateway.features.capture.session import CaptureSession, SessionRequest
 from trilogue.gateway.features.capture.worker_capture import WorkerCapture
 from trilogue.model import Json
-from trilogue.upstreams.state.sync import steady_time
 
 QUESTION = "capture"
 LATEST = 1_000

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
+from trilogue.base.clock import steady_time
 from trilogue.capture import CaptureFolder
 from trilogue.gateway.features.capture.captured import CapturedRequest, captured_request
 from trilogue.gateway.features.capture.filters import CaptureFilter
@@ -27,7 +28,6 @@ from trilogue.gateway.features.capture.settings import CaptureSettings
 from trilogue.gateway.features.capture.writer_thread import WriterThread
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
-from trilogue.upstreams.state.sync import steady_time
 
 FOLDER_NAME = "captures"
 LEAST_MEMORY = 64 * 1024 * 1024

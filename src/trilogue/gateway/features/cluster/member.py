@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from trilogue.base.clock import steady_time
 from trilogue.gateway.features.cluster.accounts import AccountsPart
 from trilogue.gateway.features.cluster.clock import ClusterClock
 from trilogue.gateway.features.cluster.election import LinkLock
@@ -26,7 +27,6 @@ from trilogue.gateway.features.cluster.server import RedisServer
 from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus
 from trilogue.gateway.features.cluster.status_file import StatusPart
 from trilogue.storage.store import Store
-from trilogue.upstreams.state.sync import steady_time
 
 log = structlog.get_logger("trilogue.cluster")
 

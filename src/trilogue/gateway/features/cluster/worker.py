@@ -10,8 +10,8 @@ from trilogue.gateway.features.cluster.member import ClusterMember, Sibling
 from trilogue.gateway.features.cluster.nodes import NodeFacts
 from trilogue.gateway.features.cluster.server import RedisServer
 from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus, NodeRecord
-from trilogue.storage.accounts import FILE_NAME
 from trilogue.storage.file import FileStore
+from trilogue.upstreams.state.sync import FILE_NAME
 
 FEWER_SECONDS = 15.0
 """How long fewer nodes are seen before their share of limits is used: those that reconnect need some seconds."""

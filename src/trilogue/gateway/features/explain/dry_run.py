@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trilogue.base.clock import steady_time
 from trilogue.base.json.text import dump, parse_request
 from trilogue.capture import shown_headers, shown_url
 from trilogue.errors import ClientError
@@ -29,7 +30,6 @@ from trilogue.routing.pool.choice.account import AccountRequest
 from trilogue.routing.pool.choice.conversation import sticky_key
 from trilogue.routing.pool.pools import describe
 from trilogue.translate.compare.detect import Kind, protocol_of_body
-from trilogue.upstreams.state.sync import steady_time
 
 MOST_ACCOUNTS = 20
 """accounts of a target that are listed in the order in which they would be tried"""

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from trilogue.base.clock import STEADY_OFFSET
 from trilogue.errors import ClientError
 from trilogue.gateway.features.explain.failure_words import choice, consequence, meaning
 from trilogue.gateway.features.explain.sessions import OTHER_ACCOUNT
@@ -21,7 +22,6 @@ from trilogue.model import LOSSES, Json, Loss, Protocol, Usage
 from trilogue.model.loss_advice import ADVICE
 from trilogue.policies import Record
 from trilogue.routing.pool.decision import Attempt
-from trilogue.upstreams.state.sync import STEADY_OFFSET
 from trilogue.vendors.profiles.lookup import rows_for, vendor_for
 
 MOST_CHARACTERS = 300

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from trilogue.base.clock import steady_time
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.features.capture.worker_capture import DROP_REASONS, WorkerCapture
 from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus
@@ -17,7 +18,6 @@ from trilogue.gateway.gateway import Services
 from trilogue.gateway.log.output import dropped_lines
 from trilogue.routing.pool.pools import STATES, state_of
 from trilogue.storage.store import StoreHealth
-from trilogue.upstreams.state.sync import steady_time
 
 PICO_DOLLAR = 10**12
 """costs are integers of that part of a dollar"""

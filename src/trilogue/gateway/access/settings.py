@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from trilogue.base.secrets import Secret
 from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits
 
 KeyMode = Literal["declare", "strict"]
 Tag = Annotated[str, Meta(min_length=1, max_length=100)]
-_ENDS = re.compile(r"(\d{1,5})([dh])")
-_UNITS = {"d": 86_400, "h": 3_600}
 
 
 class KeyOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,22 +42,12 @@ class KeyOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return bool(self.owner or narrowed or self.limits != NO_LIMITS or self.budget != NO_BUDGET)
 
 
-def is_time(text: str) -> bool:
-    """Return whether a text is a date or a time that does not depend on now."""
-    try:
-        datetime.fromisoformat(text.strip())
-    except ValueError:
-        return False
-    return True
+class ClientKeySettings(KeyOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key that clients may use. A plain string is short for `key`."""
 
-
-def parse_time(text: str, now: float) -> float:
-    """Return a time in seconds since the epoch: an ISO date or time (UTC unless it says otherwise), or `30d`, `12h`.
-
-    Raises ValueError.
-    """
-    found = _ENDS.fullmatch(text.strip())
-    if found is not None:
-        return now + int(found[1]) * _UNITS[found[2]]
-    moment = datetime.fromisoformat(text.strip())
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    key: Secret
+    """the key: `env:NAME`, `file:path`, or the text itself; at least 8 characters"""
+    name: str = ""
+    """name in the log; default: key-1, key-2, …"""
+    expires: str = ""
+    """when it stops working: a date or a time such as `2027-01-31` or `2027-01-31T18:00`, UTC; default: never"""
