@@ -14,11 +14,11 @@ from click.testing import CliRunner, Result
 from tests.pool.making import BAD_KEY, RATE_LIMITED
 from trilogue.app.cli.accounts import accounts
 from trilogue.app.cli.app import app
-from trilogue.app.cli.state_files import pool_file
+from trilogue.app.stores import pool_file
 from trilogue.config.load import load
 from trilogue.routing.pool.pools import Pools
 from trilogue.storage.file import FileStore
-from trilogue.storage.folders import state_directory
+from trilogue.storage.locations import state_directory
 from trilogue.upstreams.state.sync import FILE_NAME, StateSync, load_into
 
 CONFIG = """

@@ -25,7 +25,7 @@ from trilogue.gateway.conversations.store.interface import StoredReasoning
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.stores import FILE_NAME
 from trilogue.storage.database.sqlite import SqliteDatabase
-from trilogue.storage.folders import state_directory
+from trilogue.storage.locations import state_directory
 
 LAPTOP, OLD_LAPTOP, PHONE = (
     owner_of(*one) for one in (("laptop", "fake-1"), ("laptop", "fake-0"), ("phone", "fake-2"))

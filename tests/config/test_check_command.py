@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from trilogue.app.cli.check import check
 from trilogue.config.schema import json_schema
-from trilogue.storage.folders import state_file
+from trilogue.storage.locations import state_file
 
 GOOD = """
 server: {workers: 2}

@@ -9,7 +9,7 @@ from trilogue.config.load import find, load, parse
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.model import Effort, Protocol
-from trilogue.storage.folders import state_directory, state_file
+from trilogue.storage.locations import state_directory, state_file
 
 ISSUED = """
 server: {host: 127.0.0.1, port: 4000}

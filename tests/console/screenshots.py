@@ -23,7 +23,7 @@ from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
 from trilogue.gateway.features.usage.ledger.counts import Counts, RowName
 from trilogue.gateway.features.usage.place import FILE_NAME, tables_at
-from trilogue.storage.folders import state_file
+from trilogue.storage.locations import state_file
 
 WIDTH, HEIGHT, PHONE = 1280, 860, (390, 780)
 QUALITY = 72

@@ -18,7 +18,7 @@ from tests.forking import Process, start
 from tests.gateway.running import CLIENT_KEY, CONFIG, listening
 from tests.scripted.server import KEY as UPSTREAM_KEY
 from tests.timing import PATIENCE, eventually
-from trilogue.storage.folders import state_file
+from trilogue.storage.locations import state_file
 from trilogue.upstreams.state.sync import FILE_NAME
 
 SHORT = """\

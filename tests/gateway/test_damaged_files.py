@@ -24,10 +24,10 @@ from trilogue.app.embed.gateway import EmbeddedGateway
 from trilogue.config.load import load
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
+from trilogue.gateway.access.audit_log import Actor
 from trilogue.gateway.access.managed_keys import FILE_NAME, key_store
 from trilogue.gateway.access.settings import KeyOptions
-from trilogue.gateway.admin.audit_log import Actor
-from trilogue.storage.folders import state_file
+from trilogue.storage.locations import state_file
 from trilogue.storage.vault import Vault
 
 CONFIG = """\

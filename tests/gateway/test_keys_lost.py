@@ -26,11 +26,11 @@ from trilogue.app.embed.asgi_http import serve_http
 from trilogue.app.embed.gateway import EmbeddedGateway
 from trilogue.config.load import load
 from trilogue.gateway.access import managed_keys
+from trilogue.gateway.access.audit_log import Actor
 from trilogue.gateway.access.key_store import KeyStore
 from trilogue.gateway.access.managed_keys import FILE_NAME, key_store, mark_file
 from trilogue.gateway.access.settings import KeyOptions
-from trilogue.gateway.admin.audit_log import Actor
-from trilogue.storage.folders import state_file
+from trilogue.storage.locations import state_file
 from trilogue.storage.store import StoreDamaged, StoreError
 
 CONFIG = 'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'

@@ -25,7 +25,7 @@ from trilogue.app.worker import WorkerPools
 from trilogue.base.clock import steady_time
 from trilogue.config.load import parse
 from trilogue.model import Failure, FailureKind, Protocol, Usage
-from trilogue.storage.folders import state_file
+from trilogue.storage.locations import state_file
 from trilogue.upstreams.state.sync import FILE_NAME
 
 FREE = "pool: {sticky: false}"

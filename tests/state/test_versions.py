@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.postgres import Server
+from trilogue.gateway.access.audit_log import Actor
 from trilogue.gateway.access.key_store import KeyStore
 from trilogue.gateway.access.managed import KeyStatus
 from trilogue.gateway.access.schema import SCHEMA as KEYS
 from trilogue.gateway.access.settings import KeyOptions
-from trilogue.gateway.admin.audit_log import Actor
 from trilogue.gateway.features.usage.ledger.counts import Counts, RowName
 from trilogue.gateway.features.usage.ledger.live_file import FILE_BYTES, MAGIC, LiveFile, read_places, write_copy
 from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from trilogue.gateway.access import routes as client_keys
 from trilogue.gateway.admin import audit, sign_on_pages
 from trilogue.gateway.admin.console import pages as console_pages
 from trilogue.gateway.admin.routes import Part
-from trilogue.gateway.features import accounts
+from trilogue.gateway.features import accounts, client_keys
 from trilogue.gateway.features.approvals import routes as approvals
 from trilogue.gateway.features.capture import routes as captures
 from trilogue.gateway.features.cluster import routes as nodes

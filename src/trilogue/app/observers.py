@@ -46,9 +46,10 @@ class WorkerObservers:
         if self.metrics is not None:
             self.metrics.requests.configure(config.router().named_targets())
         if self.usage is not None:
-            self.usage.configure(config)
+            books = {name: provider.price_book() for name, provider in config.providers.items()}
+            self.usage.configure(config.router(), books)
         if self._tracing is not None:
-            self._tracing.configure(config)
+            self._tracing.configure(config.providers)
 
     def close(self) -> None:
         """Finish what is left when the worker has stopped."""

@@ -22,7 +22,7 @@ from trilogue.storage.aside import set_aside
 from trilogue.storage.database import database_of
 from trilogue.storage.database.connection import Database
 from trilogue.storage.database.postgresql import PostgresqlDatabase
-from trilogue.storage.folders import state_directory
+from trilogue.storage.locations import state_directory
 from trilogue.storage.private_files import MAKE_SECONDS, make_once, write_private
 from trilogue.storage.shared_secret import shared_secret
 from trilogue.translate.reasoning.seal import Sealer

@@ -115,7 +115,7 @@ class WorkerState:
             self._refused_reasoning = self._refused_reasoning.without_accounts(changed)
             self._catalog = self._catalog.without_providers(_changed(old.served, config.served))
         pools = self.pools.take(config)
-        self.cluster.take(config)
+        self.cluster.configure(config.cluster, config.server.workers)
         if self.leases is None and self.cluster.member is not None:
             self.leases = LeaseKeeper(self.cluster.member, self.limits, _spent_budgets(config))
         self.managed_keys.take(config)

@@ -9,12 +9,6 @@ from __future__ import annotations
 import hmac
 from hashlib import blake2b
 
-from trilogue.upstreams.sources import (
-    ClientSource,
-    CommandSource,
-    FileSource,
-)
-
 _HIDDEN = "***"
 CLIENT = "client"
 """as the key of an account: the one that the client sends"""
@@ -32,7 +26,7 @@ class Secret:
         literal: bool = False,
         reference: str = "",
         missing: str = "",
-        source: FileSource | CommandSource | ClientSource | None = None,
+        source: object = None,
     ) -> None:
         self._value = value
         self.literal = literal

@@ -32,7 +32,7 @@ from trilogue.errors import ConfigError
 from trilogue.gateway.features.cluster.problems import postgresql_fault
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS, RICHEST
-from trilogue.storage.folders import FILE_NAME, config_directory
+from trilogue.storage.locations import FILE_NAME, config_directory
 from trilogue.upstreams.addresses import is_azure, url_fault
 from trilogue.upstreams.settings import DEMO_URL, AccountSettings, ProviderSettings, VendorName
 from trilogue.vendors.presets import PRESETS

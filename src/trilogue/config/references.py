@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trilogue.base.problems import NAME
 from trilogue.base.secrets import CLIENT, Secret
-from trilogue.storage.folders import state_directory
+from trilogue.storage.locations import state_directory
 from trilogue.storage.vault import Vault, VaultError
 from trilogue.upstreams.sources import BadReference, ClientSource, MissingSecret, command_source, file_source, sendable
 

@@ -21,7 +21,7 @@ from trilogue.gateway.features.capture.settings import CaptureSettings
 from trilogue.gateway.features.cluster.settings import ClusterSettings
 from trilogue.gateway.features.tracing.settings import TracingSettings
 from trilogue.gateway.features.usage.settings import UsageSettings
-from trilogue.gateway.limits.settings import SharedLimits
+from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits, SharedLimits
 from trilogue.gateway.limits.webhook_settings import WebhookSettings
 from trilogue.gateway.log.settings import Log
 from trilogue.model import Severity, Usage
@@ -74,6 +74,20 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """the access log"""
 
 
+class RouteSettings(Route, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sends models whose name matches to a provider, or to the first available of several targets."""
+
+    limits: RateLimits = RateLimits()
+    """limits for requests, tokens and concurrent requests of this route"""
+    budget: BudgetSettings = BudgetSettings()
+    """what requests of this route may cost"""
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether the route has more than targets: rules that hold for all requests that may go to one of them."""
+        return super().has_rules or self.limits != NO_LIMITS or self.budget != NO_BUDGET
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of a configuration file, checked and with defaults."""
 
@@ -92,7 +106,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """upstreams by name; default: those that the environment has keys for, and the demo"""
     aliases: dict[str, str] = field(default_factory=dict)
     """other names for models: name → provider/model, or another name"""
-    routes: tuple[Route, ...] = ()
+    routes: tuple[RouteSettings, ...] = ()
     """which models go where; the first match wins"""
     default_provider: str | None = None
     """provider for models that nothing else matches; without it, they are an error"""

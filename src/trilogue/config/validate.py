@@ -53,7 +53,7 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     yield from _check_keys(config)
     if not _is_host(config.admin.host):
         yield "admin.host", "must be an IP address or a host name"
-    yield from check_admin(config)
+    yield from check_admin(config.admin, (config.server.port, config.server.host))
     yield from _check_rules(config)
     yield from _check_store("state.store", config.state.store, ("memory", "none"))
     yield from _check_store("usage.store", config.usage.store, ("none",))

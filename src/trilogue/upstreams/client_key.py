@@ -6,10 +6,9 @@ there. The gateway's own client keys are never passed on. Nothing here is logged
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from trilogue.errors import ClientError
-from trilogue.gateway.access.client_keys import KeyRing
 from trilogue.model import Protocol
 from trilogue.upstreams.client_accounts import vendor_of_key
 from trilogue.upstreams.headers import key_headers
@@ -84,16 +83,12 @@ class ClientKeyHeader:
         return "***"
 
 
-def client_key(headers: Mapping[str, str], protocol: Protocol, keys: KeyRing) -> ClientKeyHeader | None:
-    """Return the key in a request that is not one of the gateway's own; None if there is none.
+def client_key(headers: Mapping[str, str], protocol: Protocol, is_own: Callable[[str], bool]) -> ClientKeyHeader | None:
+    """Return the key in a request for which `is_own` is false: one of the gateway's own is no upstream's.
 
     Of several, one that shows its vendor is meant: the others are placeholders.
     """
-    found = [
-        ClientKeyHeader(key, form, protocol, headers)
-        for form, key in _presented(headers)
-        if not keys or keys.find([key]) is None
-    ]
+    found = [ClientKeyHeader(key, form, protocol, headers) for form, key in _presented(headers) if not is_own(key)]
     return min(found, key=lambda one: not vendor_of_key(one.reveal()), default=None)
 
 

@@ -30,7 +30,7 @@ from trilogue.gateway.features.usage.ledger.counts import Counts
 from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
 from trilogue.storage.database.sqlite import SqliteDatabase
-from trilogue.storage.folders import state_file
+from trilogue.storage.locations import state_file
 
 CONNECTIONS = 16
 CONFIG = """\

@@ -19,7 +19,7 @@ import click
 
 from trilogue.app.cli.configured import CONFIG, read_configuration
 from trilogue.app.cli.key_store import note_change, open_any_key_store, open_key_store
-from trilogue.app.cli.state_files import pool_file
+from trilogue.app.stores import pool_file
 from trilogue.base.text import printable
 from trilogue.config.load import find
 from trilogue.gateway.features.accounts import account_change
@@ -27,7 +27,7 @@ from trilogue.routing.pool.choice.account import Account
 from trilogue.routing.pool.pool import Pool
 from trilogue.routing.pool.pools import Pools, describe
 from trilogue.storage.file import FileStore
-from trilogue.storage.folders import state_directory
+from trilogue.storage.locations import state_directory
 from trilogue.storage.vault import Vault, check_name
 from trilogue.upstreams.state.sync import load_into, write_now
 

@@ -15,8 +15,8 @@ import msgspec
 from trilogue.app.cli.accounts import aligned
 from trilogue.app.cli.configured import CONFIG
 from trilogue.app.cli.key_store import open_key_store
+from trilogue.gateway.access.audit_log import AuditEntry, AuditQuery
 from trilogue.gateway.admin.audit import MOST_ENTRIES, past_time
-from trilogue.gateway.admin.audit_log import AuditEntry, AuditQuery
 from trilogue.model import Json
 
 _COLUMNS = ("number", "time (UTC)", "who", "via", "what", "subject", "change")

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from trilogue.app.cli.state_files import pool_file
+from trilogue.app.stores import pool_file
 from trilogue.app.worker import limits_file
 from trilogue.config.load import load
 from trilogue.config.types import Config
@@ -24,7 +24,7 @@ from trilogue.gateway.gateway import configured_keys
 from trilogue.gateway.limits.budgets import budget_lines, subjects_with_budget
 from trilogue.gateway.limits.shared_table import read_rows
 from trilogue.storage.database import database_of
-from trilogue.storage.folders import state_file
+from trilogue.storage.locations import state_file
 from trilogue.storage.store import StoreError
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from trilogue.config.types import RouteSettings
+
 import json
 import os
 import sys
@@ -11,11 +13,13 @@ from pathlib import Path
 
 import click
 
-from trilogue.app.at_start import default_store, unwritable
+from trilogue.app.stores import default_store, unwritable
 from trilogue.app.cli.files import counted
 from trilogue.app.cli.local_admin import key_file, wants_generated_key
 from trilogue.app.cli.local_servers import find_local_servers
 from trilogue.app.reachable import server_faults
+from trilogue.app.stores import server_faults
+from trilogue.base.problems import ConfigError
 from trilogue.capture import shown_url
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import find, load
@@ -29,9 +33,8 @@ from trilogue.gateway.conversations.stores import place_of
 from trilogue.gateway.features.tracing.settings import ENDPOINT_VARIABLES, TRACES_PATH, TracingSettings
 from trilogue.gateway.limits.budgets import how_to_price, unpriced_targets
 from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS
-from trilogue.routing.models.routes import Route
 from trilogue.storage.database import database_of
-from trilogue.storage.folders import state_directory
+from trilogue.storage.locations import state_directory
 from trilogue.upstreams.settings import ProviderSettings
 from trilogue.vendors.prices.book import HOUR_SECONDS
 
@@ -119,7 +122,7 @@ def summary(config: Config, file: Path | None) -> Iterator[str]:
     yield f"other models: {config.default_provider or 'by the prefix of their vendor, else an error'}"
 
 
-def _rules_of(route: Route) -> str:
+def _rules_of(route: RouteSettings) -> str:
     """Return what a route sets besides its targets."""
     limits = "limits" if route.limits != NO_LIMITS else ""
     budget = "a budget" if route.budget != NO_BUDGET else ""

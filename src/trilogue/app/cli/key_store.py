@@ -13,11 +13,11 @@ from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import find, load
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
+from trilogue.gateway.access.audit_log import COMMAND_LINE, Actor, AuditEntry
 from trilogue.gateway.access.key_store import KeyStore
 from trilogue.gateway.access.managed_keys import FILE_NAME, key_store
-from trilogue.gateway.admin.audit_log import COMMAND_LINE, Actor, AuditEntry
 from trilogue.model import Json
-from trilogue.storage.folders import state_file
+from trilogue.storage.locations import state_file
 
 
 @contextmanager

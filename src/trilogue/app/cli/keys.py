@@ -22,8 +22,8 @@ from trilogue.base.clock import parse_time
 from trilogue.config.key_options import key_option_problems
 from trilogue.config.types import Config
 from trilogue.gateway.access.managed import ManagedKey
-from trilogue.gateway.access.routes import KEY_NAME, shown_key
 from trilogue.gateway.access.settings import KeyOptions
+from trilogue.gateway.features.client_keys import KEY_NAME, shown_key
 
 _COLUMNS = ("key", "status", "ends in", "owner", "models", "limits", "budget", "expires")
 _SETTING = click.option(

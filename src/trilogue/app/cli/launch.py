@@ -13,7 +13,8 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from trilogue.app.at_start import event_loop, unwritable
+from trilogue.app.stores import unwritable
+from trilogue.app.transports import event_loop
 from trilogue.app.cli.configured import why_unusable
 from trilogue.app.cli.launch_clients import CLIENTS, LaunchClient, LaunchSetup, setup_of
 from trilogue.app.cli.launch_run import OwnGateway, run_at_gateway, run_with_gateway
@@ -25,6 +26,8 @@ from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import find, load
 from trilogue.errors import ClientError, ConfigError
 from trilogue.storage.folders import state_directory
+from trilogue.errors import ClientError
+from trilogue.storage.locations import state_directory
 from trilogue.upstreams.addresses import url_fault
 
 LOG_FILE = "launch.log"

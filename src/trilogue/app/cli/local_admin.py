@@ -21,7 +21,7 @@ from trilogue.base.secrets import Secret
 from trilogue.config.types import Config
 from trilogue.gateway.admin.settings import AdminSettings
 from trilogue.storage.aside import set_aside
-from trilogue.storage.folders import state_directory, state_file
+from trilogue.storage.locations import state_directory, state_file
 from trilogue.storage.private_files import MAKE_SECONDS, make_once, write_private
 from trilogue.upstreams.addresses import is_loopback
 

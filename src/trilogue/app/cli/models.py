@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from trilogue.app.cli.configured import CONFIG, read_configuration
-from trilogue.app.cli.state_files import pool_file
+from trilogue.app.stores import pool_file
 from trilogue.config.types import Config
 from trilogue.errors import ClientError
 from trilogue.gateway.request.learning import instead

@@ -19,18 +19,20 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue import Sealer, __version__
-from trilogue.app.at_start import event_loop, is_file, store_fault, transports, unwritable
+from trilogue.app.stores import (is_file, store_fault, unwritable)
+from trilogue.app.transports import (event_loop, transports)
 from trilogue.app.cli.configured import why_unusable
 from trilogue.app.cli.local_admin import key_file, remove_address, wants_generated_key, with_admin_key, write_address
 from trilogue.app.cli.local_servers import LocalServer, find_local_servers
 from trilogue.app.cli.sockets import NotStarted, listen, listen_for_admins, reachable
-from trilogue.app.cli.state_files import pool_file
+from trilogue.app.stores import pool_file
 from trilogue.app.cli.welcome import Start, welcome
 from trilogue.app.observers import WorkerObservers
 from trilogue.app.process.signals import hold_reloads
 from trilogue.app.process.supervisor import Supervisor
 from trilogue.app.process.worker import Worker, load_or_none
 from trilogue.app.sealing import NoSealKey, stored_sealer
+from trilogue.app.stores import (counting, fault_of_usage)
 from trilogue.app.worker import WorkerState
 from trilogue.base import cipher
 from trilogue.base.problems import Problem
@@ -43,10 +45,9 @@ from trilogue.errors import ConfigError
 from trilogue.gateway.conversations.store.interface import StoreAway
 from trilogue.gateway.features.capture.worker_capture import FOLDER_NAME, WorkerCapture
 from trilogue.gateway.features.metrics.worker_files import fold_ended
-from trilogue.gateway.features.usage.counting import counting, fault_of_usage
 from trilogue.gateway.gateway import Services
 from trilogue.gateway.log.setup import configure_logging
-from trilogue.storage.folders import state_directory
+from trilogue.storage.locations import state_directory
 from trilogue.upstreams.state.sync import FILE_NAME
 
 NO_STATE = "the state folder cannot be written: what would be kept there is lost when the gateway stops"

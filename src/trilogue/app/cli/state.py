@@ -17,7 +17,7 @@ import click
 from msgspec import Raw
 from msgspec.structs import asdict
 
-from trilogue.app.at_start import default_store
+from trilogue.app.stores import default_store
 from trilogue.app.cli.accounts import time_since
 from trilogue.app.cli.configured import CONFIG, read_configuration
 from trilogue.app.cli.files import counted

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from trilogue.app.at_start import default_store
+from trilogue.app.stores import default_store
 from trilogue.app.sealing import NoSealKey, known_keys
 from trilogue.base.cipher import KEY_BYTES
 from trilogue.config.types import Config

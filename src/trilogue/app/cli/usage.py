@@ -13,7 +13,7 @@ import click
 from trilogue.app.cli.accounts import aligned
 from trilogue.app.cli.budgets import budgets_left
 from trilogue.app.cli.configured import CONFIG, read_configuration
-from trilogue.gateway.features.usage.counting import default_file
+from trilogue.app.stores import default_file
 from trilogue.gateway.features.usage.ledger.reading import COLUMNS, UsageLine, UsageQuery, read_usage
 from trilogue.gateway.features.usage.place import NOWHERE, live_folder, place_of_usage, tables_at
 from trilogue.gateway.features.usage.query import BY, SINCE, usage_query

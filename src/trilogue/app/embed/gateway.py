@@ -11,22 +11,23 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue import __version__
-from trilogue.app.at_start import store_fault, transports
+from trilogue.app.stores import store_fault
+from trilogue.app.transports import transports
+from trilogue.app.key_watch import KeyWatch
 from trilogue.app.observers import WorkerObservers
 from trilogue.app.sealing import stored_sealer
+from trilogue.app.stores import (counting, fault_of_usage)
 from trilogue.app.worker import WorkerState
 from trilogue.base import cipher
 from trilogue.base.secrets import Secret
 from trilogue.config.types import Config
-from trilogue.gateway.access.key_watch import KeyWatch
 from trilogue.gateway.endpoints.app import Gateway
 from trilogue.gateway.features.capture.worker_capture import FOLDER_NAME, WorkerCapture
-from trilogue.gateway.features.usage.counting import counting, fault_of_usage
 from trilogue.gateway.gateway import Services
 from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.observer import Observer
-from trilogue.storage.folders import state_directory, state_file
+from trilogue.storage.locations import state_directory, state_file
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstreams.state.sync import FILE_NAME
 

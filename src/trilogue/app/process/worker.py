@@ -13,6 +13,7 @@ from pathlib import Path
 
 import structlog
 
+from trilogue.app.key_watch import KeyWatch
 from trilogue.app.process import resources
 from trilogue.app.process.resources import Descriptors
 from trilogue.app.process.signals import RELOAD, handle_signal

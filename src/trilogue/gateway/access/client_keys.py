@@ -117,6 +117,10 @@ class KeyRing:
                 return found
         return None
 
+    def knows(self, text: str) -> bool:
+        """Return whether a text is one of the keys."""
+        return bool(self._keys) and self.find([text]) is not None
+
     @property
     def names(self) -> set[str]:
         """The names of the keys that work."""

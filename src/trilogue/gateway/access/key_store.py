@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from trilogue.gateway.access.audit_log import SESSION, Actor, AuditEntry, AuditLog
 from trilogue.gateway.access.managed import ManagedKey, key_digest, new_key_id, new_key_text, shown_end
 from trilogue.gateway.access.schema import SCHEMA
 from trilogue.gateway.access.settings import KeyOptions
-from trilogue.gateway.admin.audit_log import SESSION, Actor, AuditEntry, AuditLog
 from trilogue.model import Json
 from trilogue.storage.database.connection import Database, Row
 from trilogue.storage.database.transactions import SqlTransaction, Transactions

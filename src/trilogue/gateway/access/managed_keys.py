@@ -17,7 +17,6 @@ from pathlib import Path
 import structlog
 
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
 from trilogue.gateway.access.key_store import KeyMark, KeyStore, exists
 from trilogue.gateway.access.managed import ManagedKey
 from trilogue.gateway.log.guard import Guard
@@ -33,24 +32,6 @@ KNOWN_SECONDS = 3_600.0
 """how long keys go on working that cannot be read again: another machine may have revoked one"""
 WAIT_SECONDS = 2.0
 """how long a request with an unknown key waits for a look at most, if the store is slow"""
-NOWHERE = Secret("none", literal=True)
-_POSTGRESQL = ("postgresql://", "postgres://")
-
-
-def place_of_keys(config: Config, file: Path) -> str:
-    """Return where a configuration keeps client keys, as `database_of` takes it. `file`: the default."""
-    where = (config.cluster.postgresql or config.state.store or NOWHERE).reveal()
-    return where if is_postgresql(where) else str(file)
-
-
-def is_postgresql(where: str) -> bool:
-    """Return whether a place for keys is a PostgreSQL database; otherwise it is a file."""
-    return where.startswith(_POSTGRESQL)
-
-
-def key_store(config: Config, file: Path) -> KeyStore:
-    """Return the store of client keys that a configuration uses. `file`: where it is by default."""
-    return KeyStore(database_of(place_of_keys(config, file)), mark_file(file))
 
 
 def mark_file(file: Path) -> Path:
@@ -86,9 +67,8 @@ class ManagedKeys:
         self.on_change: Callable[[], None] = _ignore
         """called in the event loop when keys have changed"""
 
-    def take(self, config: Config) -> None:
-        """Use the store of this configuration, and read its keys. This may block, as every start and reload does."""
-        where = place_of_keys(config, self._file)
+    def configure(self, where: str) -> None:
+        """Use the store in this place, and read its keys. This may block, as every start and reload does."""
         if where == self._where:
             return
         if self._store is not None:

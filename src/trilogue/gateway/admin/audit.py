@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from trilogue.base.clock import parse_time
-from trilogue.gateway.admin.audit_log import AuditEntry, AuditQuery
+from trilogue.gateway.access.audit_log import AuditEntry, AuditQuery
 from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Identity, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 from trilogue.base.headers import LEGAL_NAME, OF_CONNECTION
 from trilogue.base.problems import NAME, NAME_RULE
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
 from trilogue.gateway.admin.settings import MAIN_KEY, AdminSettings, OidcSignOn, ProxySignOn, SignOnSettings
 from trilogue.upstreams.addresses import is_loopback, url_fault
 
@@ -20,17 +19,19 @@ _TAKEN_HEADERS = OF_CONNECTION | {"host", "cookie", "origin", "authorization", "
 Findings = Iterator[tuple[str, str]]
 
 
-def check_admin(config: Config) -> Findings:
-    """Yield everything that makes the settings of the admin interface unusable, except for its host."""
-    admin = config.admin
+def check_admin(admin: AdminSettings, gateway: tuple[int, str]) -> Findings:
+    """Yield everything that makes the settings of the admin interface unusable, except for its host.
+
+    `gateway`: the port and the host at which clients connect.
+    """
     if admin.public_url and _bad_url(admin.public_url):
         yield "admin.public_url", "must be an http(s) URL without a login"
-    yield from _check_keys(config)
+    yield from _check_keys(admin)
     if admin.sign_on is not None:
         yield from _check_sign_on(admin, admin.sign_on)
     if not admin.admits_somebody:
         return
-    if admin.port and (admin.port, admin.host) == (config.server.port, config.server.host):
+    if admin.port and (admin.port, admin.host) == gateway:
         yield "admin.port", "is already the port of the gateway"
 
 
@@ -62,8 +63,7 @@ def admin_secrets(admin: AdminSettings) -> Iterator[tuple[str, Secret]]:
         yield "admin.sign_on.oidc.client_secret", sign_on.oidc.client_secret
 
 
-def _check_keys(config: Config) -> Findings:
-    admin = config.admin
+def _check_keys(admin: AdminSettings) -> Findings:
     found = [] if admin.key is None else [("admin.key", admin.key)]
     names = {MAIN_KEY}
     for index, one in enumerate(admin.keys):

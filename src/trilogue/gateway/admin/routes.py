@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from trilogue.base.json.text import parse_request
 from trilogue.errors import ClientError
-from trilogue.gateway.admin.audit_log import Actor
+from trilogue.gateway.access.audit_log import Actor
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.endpoints.generate import ActiveRequests

@@ -161,7 +161,7 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
         hop=hop,
         sealer=services.sealer_of(key),
         judged=services.policies is not None or (key is not None and bool(key.options.policies)),
-        client_key=client_key(headers, route.client, services.keys) if services.passes_client_keys else None,
+        client_key=client_key(headers, route.client, services.keys.knows) if services.passes_client_keys else None,
         may_be_new=unknown and any(may_be_managed(key) for key in keys),
         keys_version=services.keys.version,
     )

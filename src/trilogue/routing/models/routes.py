@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.errors import BadPattern, name_fault
@@ -112,22 +112,18 @@ class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """several targets in order of preference, instead of `provider` and `model`"""
     policies: tuple[str, ...] = ()
     """policies for requests that this route matches, by name"""
-    limits: RateLimits = RateLimits()
-    """limits for requests, tokens and concurrent requests of this route"""
-    budget: BudgetSettings = BudgetSettings()
-    """what requests of this route may cost"""
 
     @property
     def has_rules(self) -> bool:
         """Whether the route has more than targets: rules that hold for all requests that may go to one of them."""
-        return bool(self.policies) or self.limits != NO_LIMITS or self.budget != NO_BUDGET
+        return bool(self.policies)
 
     def chain(self) -> tuple[RouteTarget, ...]:
         """Return all targets in order."""
         first = () if self.provider is None else (RouteTarget(provider=self.provider, model=self.model),)
         return first + self.targets
 
-    def without(self, absent: Container[str]) -> Route:
+    def without(self, absent: Container[str]) -> Self:
         """Return the route without the targets at these providers."""
         if not any(target.provider in absent for target in self.chain()):
             return self

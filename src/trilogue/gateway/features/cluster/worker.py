@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from trilogue.gateway.features.cluster.settings import ClusterSettings
+
 import time
 
 from trilogue import __version__
-from trilogue.config.types import Config
 from trilogue.gateway.features.cluster.member import ClusterMember, Sibling
 from trilogue.gateway.features.cluster.nodes import NodeFacts
 from trilogue.gateway.features.cluster.server import RedisServer
@@ -28,11 +29,11 @@ class WorkerCluster:
         """how many nodes share the limits of accounts: those that are running, as far as this one knows"""
         self._fewer_since: float | None = None
 
-    def take(self, config: Config) -> None:
-        """Join the cluster of the first configuration."""
-        if self.member is None and config.cluster.redis:
-            server = RedisServer(config.cluster.redis.reveal(), config.cluster.prefix)
-            facts = NodeFacts(__version__, config.server.workers)
+    def configure(self, settings: ClusterSettings, workers: int) -> None:
+        """Join the cluster of the first configuration. `workers`: of this machine."""
+        if self.member is None and settings.redis:
+            server = RedisServer(settings.redis.reveal(), settings.prefix)
+            facts = NodeFacts(__version__, workers)
             store = FileStore(self._place(FILE_NAME), durable=False)
             self.member = ClusterMember(server, self._place, store, facts)
 

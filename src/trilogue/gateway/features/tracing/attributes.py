@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from trilogue.upstreams.settings import ProviderSettings
+
 from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -16,7 +19,6 @@ import msgspec
 from msgspec import Raw
 
 from trilogue.base.json.text import DECODE_ERRORS
-from trilogue.config.types import Config
 from trilogue.errors import TrilogueError
 from trilogue.gateway.record import BACKGROUND, INTERNAL, RequestRecord
 from trilogue.model import NO_SAMPLING, FormatKind, Json, Protocol, Request, Sampling, StopReason, Usage
@@ -75,11 +77,11 @@ _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode = msgspec.json.Decoder().decode
 
 
-def provider_names(config: Config) -> dict[str, str]:
+def provider_names(providers: Mapping[str, ProviderSettings]) -> dict[str, str]:
     """Return the name of each provider in the conventions: that of its vendor, or its own if that is unknown."""
     return {
         name: PROVIDERS.get(vendor, vendor) if (vendor := one.vendor or "none") != "none" else name
-        for name, one in config.providers.items()
+        for name, one in providers.items()
     }
 
 

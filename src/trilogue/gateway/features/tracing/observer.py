@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from trilogue.upstreams.settings import ProviderSettings
+
 import asyncio
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +16,6 @@ import structlog
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
-from trilogue.config.types import Config
 from trilogue.gateway.features.tracing.attributes import Attributes, provider_names, route_of
 from trilogue.gateway.features.tracing.export import SpanExport
 from trilogue.gateway.features.tracing.propagation import BAGGAGE, Propagation, parent_of
@@ -44,9 +46,9 @@ class Tracing(Observer):
         self._thread = ThreadPoolExecutor(1, "content")
         self._room = BoundedSemaphore(MOST_CONTENTS)
 
-    def configure(self, config: Config) -> None:
+    def configure(self, providers: Mapping[str, ProviderSettings]) -> None:
         """Take the names of the vendors of all providers."""
-        self._providers = provider_names(config)
+        self._providers = provider_names(providers)
 
     def counts(self) -> Iterator[tuple[tuple[str, ...], float]]:
         """Yield how many spans were exported and dropped, for metrics."""

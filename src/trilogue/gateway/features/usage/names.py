@@ -6,7 +6,8 @@ is limited per day. All others are counted as `other`, because clients can send 
 
 from __future__ import annotations
 
-from trilogue.config.types import Config
+from collections.abc import Collection, Iterable
+
 from trilogue.gateway.record import RequestRecord
 
 MAX_NAMES = 200
@@ -24,13 +25,11 @@ class ModelNames:
         self._seen: set[tuple[str, str, str]] = set()
         """names of clients, providers and models that are not configured, and for which an upstream has responded"""
 
-    def configure(self, config: Config) -> None:
-        """Take the models that the configuration names."""
-        router = config.router()
-        targets = router.named_targets()
+    def configure(self, names: Iterable[str], targets: Collection[tuple[str, str]]) -> None:
+        """Take the models that the configuration names. `targets`: their providers and upstream models."""
         self._targets = frozenset(targets)
-        own = [name for target in targets for name in (target.model, f"{target.provider}/{target.model}")]
-        self._names = frozenset([*router.names, *own])
+        own = [name for provider, model in targets for name in (model, f"{provider}/{model}")]
+        self._names = frozenset([*names, *own])
 
     def forget(self) -> None:
         """Let other names have rows of their own: a day has passed."""

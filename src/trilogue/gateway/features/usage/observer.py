@@ -6,13 +6,14 @@ Requests that need an account are counted, each once, just before the client get
 
 from __future__ import annotations
 
+from trilogue.routing.models.router import Router
+
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from mmap import mmap
 
 from msgspec.structs import replace
 
-from trilogue.config.types import Config
 from trilogue.gateway.features.usage.ledger.counts import HOURS_PER_DAY, Counts, RowName
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.live_file import LiveRow, write_copy
@@ -76,17 +77,17 @@ class UsageObserver(Observer):
     def __init__(self, ledger: UsageLedger) -> None:
         self._ledger = ledger
         self._names = ModelNames()
-        self._books: dict[str, PriceBook] = {}
+        self._books: Mapping[str, PriceBook] = {}
         self._rows: dict[Facts, PricedRow] = {}
         self._day = ledger.hour // HOURS_PER_DAY
         self._earlier: dict[tuple[str, str], tuple[int, int]] = {}
         """costs and requests of unknown cost in rows that are not used any more, by provider and model"""
         ledger.on_new_file = self._forget_rows
 
-    def configure(self, config: Config) -> None:
-        """Take the names and prices of a configuration."""
-        self._names.configure(config)
-        self._books = {name: provider.price_book() for name, provider in config.providers.items()}
+    def configure(self, router: Router, books: Mapping[str, PriceBook]) -> None:
+        """Take the names and prices of a configuration. `books`: by provider."""
+        self._names.configure(router.names, router.named_targets())
+        self._books = books
         self._forget_rows()
         self._ledger.start()
 

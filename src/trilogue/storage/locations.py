@@ -1,4 +1,7 @@
-"""The user's folders for configuration and state, as the XDG base directory specification defines them."""
+"""Where things are kept: the user's folders for configuration and state, and each kind of state in them.
+
+The folders are those of the XDG base directory specification.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,49 @@ FILE_NAME = "trilogue.yaml"
 DIGEST_CHARACTERS = 12
 MOST_CHARACTERS = 40
 """of the configuration file's name in that of a state file; file systems allow 255 bytes for all of it"""
+
+
+ACCOUNTS_FILE = "pool.db"
+KEYS_FILE = "keys.db"
+LIMITS_FILE = "limits.dat"
+RESPONSES_FILE = "responses.db"
+USAGE_FILE = "usage.db"
+MEMORY = "memory"
+NOWHERE = "none"
+_POSTGRESQL = ("postgresql://", "postgres://")
+
+
+def is_postgresql(where: str) -> bool:
+    """Return whether a place is a PostgreSQL database, which several machines may share."""
+    return where.startswith(_POSTGRESQL)
+
+
+class Locations:
+    """Where the state of one configuration is kept, as paths and as what `database_of` takes.
+
+    `accounts`: the file with the state of accounts; files of other kinds have names of the same form and are beside it.
+    `state`, `usage`: what the configuration names for responses and for usage; None for the default. `cluster`: the
+    PostgreSQL database of all machines.
+    """
+
+    def __init__(
+        self, accounts: Path, *, state: str | None = None, usage: str | None = None, cluster: str | None = None
+    ) -> None:
+        self.accounts = accounts
+        self.responses = str(self.file(RESPONSES_FILE)) if state is None else state
+        shared = cluster or state or ""
+        self.shared = shared if is_postgresql(shared) else ""
+        """the database that machines share; "" if there is none"""
+        self.keys = self.shared or str(self.file(KEYS_FILE))
+        counted = state if state is not None and is_postgresql(state) else str(self.file(USAGE_FILE))
+        self.usage = counted if usage is None else usage
+
+    def file(self, name: str) -> Path:
+        """Return the file of another kind: `keys.db` is `keys-work-0123.db` next to `pool-work-0123.db`."""
+        other = Path(name)
+        return self.accounts.with_name(
+            self.accounts.stem.replace(Path(ACCOUNTS_FILE).stem, other.stem, 1) + other.suffix
+        )
 
 
 def config_directory(environ: Mapping[str, str]) -> Path:
