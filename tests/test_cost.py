@@ -24,7 +24,7 @@ from tests.timing import turns
 from trilogue import Protocol, Sealer, StreamTranslator
 from trilogue.app.worker import WorkerState
 from trilogue.config.load import load
-from trilogue.gateway.endpoints.app import Gateway, not_http
+from trilogue.gateway.endpoints.app import GatewayApp, not_http
 from trilogue.gateway.features.capture.session import MOST_REQUESTS, SessionRequest
 from trilogue.gateway.features.capture.worker_capture import WorkerCapture
 from trilogue.gateway.features.metrics.requests import RequestMetrics
@@ -32,7 +32,7 @@ from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.reading import UsageQuery
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import GatewayApp
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
@@ -330,7 +330,7 @@ def test_calls_for_metrics_and_usage(tmp_path: Path, pair: tuple[Protocol, Proto
     usage.close()
 
 
-Configure = Callable[[Services], None]
+Configure = Callable[[GatewayApp], None]
 
 
 def _plain(
@@ -351,11 +351,11 @@ def _plain(
 
     async def main() -> float:
         state = WorkerState(tmp_path / "pool.db", observers=observers)
-        services = Services(config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), state)
+        app = GatewayApp(config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), state)
         if configure is not None:
-            configure(services)
+            configure(gateway)
         wire = Wire()
-        client = ClientConnection(Gateway(services), not_http, set(), KnownHeads(), asyncio.get_running_loop())
+        client = ClientConnection(GatewayApp(gateway), not_http, set(), KnownHeads(), asyncio.get_running_loop())
         client.connection_made(cast(asyncio.Transport, wire))
 
         async def ask(times: int) -> None:
@@ -446,10 +446,10 @@ def _relayed(
     async def main() -> float:
         upstream, wire = Streaming(), Wire()
         state = WorkerState(tmp_path / "pool.db", observers=observers)
-        services = Services(load(file, {}), lambda provider, proxy: upstream, Sealer.ephemeral(), state)
+        app = GatewayApp(load(file, {}), lambda provider, proxy: upstream, Sealer.ephemeral(), state)
         if configure is not None:
-            configure(services)
-        gateway = Gateway(services)
+            configure(gateway)
+        app = GatewayApp(gateway)
         connection = ClientConnection(gateway, not_http, set(), KnownHeads(), asyncio.get_running_loop())
         connection.connection_made(cast(asyncio.Transport, wire))
         connection.data_received(request_of(client, stream=True))
@@ -476,8 +476,8 @@ def test_captures_that_are_off_cost_nothing(tmp_path: Path, client: Protocol) ->
     """Neither an event nor a request makes a call for them, also not after a session; while it is on, both do."""
     capture = WorkerCapture(tmp_path / "captures")
 
-    def configure(services: Services) -> None:
-        capture.configure(services.config.capture, services.observe)
+    def configure(gateway: GatewayApp) -> None:
+        capture.configure(gateway.config.capture, gateway.observe)
 
     def counted(configure: Configure | None) -> tuple[float, float]:
         requests = _plain(tmp_path, (client, C), configure=configure)

@@ -467,8 +467,8 @@ def test_downward_import_is_allowed(name: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("name", "source", "found"),
     [
-        ("gateway.observe.record", "from trilogue.gateway.gateway import Services", True),
-        ("gateway.setup.services", "from trilogue.gateway.record import RequestRecord", False),
+        ("gateway.observe.record", "from trilogue.gateway.gateway import GatewayApp", True),
+        ("gateway.setup.gateway", "from trilogue.gateway.record import RequestRecord", False),
         ("pool.choice.account", "from trilogue.routing.pool.health.health import Health", True),
         ("protocols.fields.reader", "from trilogue.protocols.chat import CODEC", True),
     ],

@@ -16,11 +16,11 @@ from structlog.testing import capture_logs
 from trilogue import Sealer
 from trilogue.app.worker import WorkerState
 from trilogue.config.load import load
-from trilogue.gateway.endpoints.app import Gateway, not_http
+from trilogue.gateway.endpoints.app import GatewayApp, not_http
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.log.lines import journal
 from trilogue.net.client.transport import HttpTransport
 from trilogue.net.server.listener import Listener
@@ -45,8 +45,8 @@ async def gateway_in_process(folder: Path, config: str) -> AsyncIterator[Watched
     usage = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), folder / "usage.live", 30))
     usage.configure(settings)
     state = WorkerState(folder / "pool.db", observers=[usage])
-    services = Services(settings, lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state)
-    gateway = Gateway(services)
+    gateway = Gateway(settings, lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state)
+    app = GatewayApp(gateway)
     listener = Listener(gateway, not_http)
     with socket.create_server(("127.0.0.1", 0)) as sock, capture_logs():
         await listener.open(sock)
@@ -54,6 +54,6 @@ async def gateway_in_process(folder: Path, config: str) -> AsyncIterator[Watched
             yield Watched(f"http://127.0.0.1:{sock.getsockname()[1]}", lambda: not gateway.running.requests)
         finally:
             await listener.drain(0)
-            await services.aclose()
+            await gateway.upstreams.aclose()
             await state.aclose()
             usage.close()

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from trilogue.gateway.features.usage.place import FILE_NAME, tables_at
 
 from tests.console.chromium import Console, chromium, console
 from tests.gateway.pooling import ADMIN, Pooled, accepting, account, pooled, secret
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
 from trilogue.gateway.features.usage.ledger.counts import Counts, RowName
-from trilogue.gateway.features.usage.place import FILE_NAME, tables_at
 from trilogue.storage.locations import state_file
 
 WIDTH, HEIGHT, PHONE = 1280, 860, (390, 780)

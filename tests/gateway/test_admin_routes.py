@@ -22,7 +22,7 @@ from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.features.capture.worker_capture import WorkerCapture
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.net.paths import match_path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -38,7 +38,7 @@ admin:
 """
 
 
-def no_services() -> Services:
+def no_services() -> Gateway:
     raise LookupError
 
 

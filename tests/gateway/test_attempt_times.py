@@ -41,8 +41,8 @@ def test_an_attempt_after_a_pause_began_when_it_began(monkeypatch: pytest.Monkey
     plan = shared.begin(steady_time(), "r", [("p", "m")])
     observers = SimpleNamespace(attempt_ended=None)
     context = SimpleNamespace(reservation=None, responder=SimpleNamespace(started=False))
-    services = SimpleNamespace(observers=observers, pools=shared, sync=lambda: None)
-    loop = FailsOnce(cast(Any, context), cast(Any, services), cast(Any, None), plan)
+    gateway = SimpleNamespace(observers=observers, pools=shared, sync=lambda: None)
+    loop = FailsOnce(cast(Any, context), cast(Any, gateway), cast(Any, None), plan)
     uvloop.run(loop.run(steady_time()))
     first, second = plan.decision.attempts
     assert first.ended is not None

@@ -14,7 +14,7 @@ from tests.scripted import thread
 from tests.scripted.http import json_answer
 from tests.scripted.server import ScriptedUpstream
 from trilogue.app.cli.explain import explanation
-from trilogue.gateway.features.explain.sessions import MOST_BYTES, MOST_MODELS, MOST_SESSIONS, Sent, Sessions
+from trilogue.gateway.conversations.cache_sessions import MOST_BYTES, MOST_MODELS, MOST_SESSIONS, Sent, Sessions
 from trilogue.gateway.record import CacheUse, RequestRecord
 from trilogue.model import Protocol, Usage
 

@@ -23,8 +23,8 @@ from trilogue import Sealer
 from trilogue.app.worker import WorkerState
 from trilogue.capture import Sent
 from trilogue.config.load import load
-from trilogue.gateway.endpoints.app import Gateway, not_http
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.endpoints.app import GatewayApp, not_http
+from trilogue.gateway.gateway import GatewayApp
 from trilogue.gateway.observer import ByteObserver, Observer, Observers
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, Protocol
@@ -154,7 +154,7 @@ class Observed:
     """A gateway in this process, its upstream and what an observer has seen."""
 
     url: str
-    gateway: Gateway
+    gateway: GatewayApp
     up: ScriptedUpstream
     seen: Seen
 
@@ -185,8 +185,8 @@ async def observed(folder: Path, *further: Observer) -> AsyncIterator[Observed]:
         file = folder / "trilogue.yaml"
         file.write_text(text.replace("FIRST", FIRST_KEY).replace("SECOND", SECOND_KEY))
         state = WorkerState(folder / "pool.db", observers=[*further, seen])
-        services = Services(load(file, {}), lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state)
-        gateway = Gateway(services)
+        app = GatewayApp(load(file, {}), lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state)
+        app = GatewayApp(gateway)
         listener = Listener(gateway, not_http)
         with socket.create_server(("127.0.0.1", 0)) as sock:
             await listener.open(sock)
@@ -194,7 +194,7 @@ async def observed(folder: Path, *further: Observer) -> AsyncIterator[Observed]:
                 yield Observed(f"http://127.0.0.1:{sock.getsockname()[1]}", gateway, up, seen)
             finally:
                 await listener.drain(0)
-                await services.aclose()
+                await gateway.upstreams.aclose()
                 await state.aclose()
 
 
@@ -215,7 +215,7 @@ def test_ordinary_requests(tmp_path: Path, client: Protocol, stream: bool) -> No
             assert record.usage.output > 0
             assert record.decision is not None
             assert record.decision.outcome == "answered"
-            assert next(iter(run.gateway.services.history)) is record
+            assert next(iter(run.gateway.gateway.history)) is record
             (attempt,) = record.decision.attempts
             assert attempt.protocol == "chat"
             assert attempt.connect is not None

@@ -11,7 +11,7 @@ from trilogue.app.worker import CarriedOver, WorkerState
 from trilogue.config.load import parse
 from trilogue.config.types import Config
 from trilogue.gateway.access.client_keys import owner_of
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Protocol
@@ -121,11 +121,9 @@ def test_observers(tmp_path: Path) -> None:
     observer = Counter()
     state = WorkerState(tmp_path / "pool.db", observers=[observer])
     for _ in range(2):
-        services = Services(
-            configured(tmp_path), lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state
-        )
-        assert services.observers.request_began is not None
-        services.observers.request_began(RequestRecord(request_id="req_1", began_at=0.0))
+        gateway = Gateway(configured(tmp_path), lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state)
+        assert gateway.observers.request_began is not None
+        gateway.observers.request_began(RequestRecord(request_id="req_1", began_at=0.0))
     assert observer.began == 2
     state.close()
 

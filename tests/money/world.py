@@ -32,12 +32,12 @@ from trilogue.app.embed.asgi_http import serve_http
 from trilogue.app.worker import WorkerState, limits_file
 from trilogue.config.load import parse
 from trilogue.config.types import Config
-from trilogue.gateway.endpoints.app import Gateway
+from trilogue.gateway.endpoints.app import GatewayApp
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.reading import UsageQuery
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import GatewayApp
 from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.upstreams.settings import ProviderSettings
 
@@ -176,8 +176,8 @@ class World:
         self.usage.configure(config)
         self.state = WorkerState(self._pool, None, [self.usage])
         servers = {name: HostileServer(name) for name in config.providers}
-        self.services = Services(config, _transports(servers, config), Sealer([bytes(32)]), self.state)
-        self.app = Gateway(self.services)
+        self.gateway = GatewayApp(config, _transports(servers, config), Sealer([bytes(32)]), self.state)
+        self.app = GatewayApp(self.gateway)
         self.statuses: dict[str, int] = {}
 
     @property
@@ -243,10 +243,10 @@ class World:
         No other machine may have counted for these keys.
         """
         for number, kind in enumerate(self.kinds):
-            key = self.services.keys.find([f"text-of-{number}"])
+            key = self.gateway.access.keys.find([f"text-of-{number}"])
             if key is None or kind.budget is None:
                 continue
-            _, (budget,) = await self.services.limiter.standing(key)
+            _, (budget,) = await self.gateway.limiter.standing(key)
             charged, used = round(budget.spent * NANO), self.book.get(number, "used")
             slack = 2 * self.book.get(number, "sent") + 2
             if budget.reserved:
@@ -259,7 +259,7 @@ class World:
                 self.book.problems.append(text)
 
     async def close(self) -> None:
-        await self.services.aclose()
+        await self.gateway.upstreams.aclose()
         await self.state.aclose()
         self.usage.close()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from trilogue.app.worker import WorkerState
-from trilogue.gateway.endpoints.app import Gateway
+from trilogue.app.worker import Worker
+from trilogue.gateway.endpoints.app import GatewayApp
 from trilogue.gateway.log.guard import Guard
 
 LOOK_TICKS = 10
@@ -20,29 +20,29 @@ RECLAIM_TICKS = 10
 class KeyWatch:
     """The keys of one worker. `forget`: forgets what was concluded from the headers of clients."""
 
-    def __init__(self, gateway: Gateway, state: WorkerState, forget: Callable[[], None]) -> None:
-        self._gateway = gateway
-        self._state = state
+    def __init__(self, app: GatewayApp, worker: Worker, forget: Callable[[], None]) -> None:
+        self._app = app
+        self._worker = worker
         self._forget = forget
         self._guard = Guard()
         self._ticks = 0
-        state.managed_keys.on_change = self._changed
+        worker.managed_keys.on_change = self._changed
 
     def tick(self) -> None:
         """Learn of keys that were made or revoked elsewhere, and end those whose time has come. Call it often."""
         self._ticks += 1
-        services = self._gateway.services
+        gateway = self._app.gateway
         if self._ticks % LOOK_TICKS == 0:
-            self._guard.run("keys of accounts", services.look_at_keys)
-        if services.keys.next_change is not None and services.keys.next_change <= time.time():
+            self._guard.run("keys of accounts", gateway.upstreams.look_at_keys)
+        if gateway.access.keys.next_change is not None and gateway.access.keys.next_change <= time.time():
             self._guard.run("keys that end", self._changed)
         if self._ticks % KEY_TICKS == 0:
-            self._guard.run("client keys", self._state.managed_keys.look)
+            self._guard.run("client keys", self._worker.managed_keys.look)
         if self._ticks % RECLAIM_TICKS == 0:
-            self._guard.run("limits", self._state.limits.reclaim)
+            self._guard.run("limits", self._worker.limits.reclaim)
 
     def _changed(self) -> None:
         """Use the keys that work now: heads that were admitted before are looked at again."""
-        self._gateway.services.renew_keys()
+        self._app.gateway.access.renew()
         self._forget()
-        self._gateway.running.stop_revoked(self._state.managed_keys.keys)
+        self._app.running.stop_revoked(self._worker.managed_keys.keys)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-from collections.abc import Callable
-from collections.abc import Coroutine
-from trilogue.upstreams.demo.transport import DemoTransport
-from trilogue.net.client.transport import HttpTransport
-from trilogue.upstreams.settings import ProviderSettings
-from trilogue.net.client.interface import Transport
-from trilogue.upstreams.provider import TransportFor
-from typing import TypeVar
 import asyncio
+from collections.abc import Callable, Coroutine
 from importlib import import_module
+from typing import Any, TypeVar
 
+from trilogue.net.client.interface import Transport
+from trilogue.net.client.transport import HttpTransport
+from trilogue.upstreams.demo.transport import DemoTransport
+from trilogue.upstreams.provider import TransportFor
+from trilogue.upstreams.settings import ProviderSettings
 
 Result = TypeVar("Result")
 

@@ -13,7 +13,7 @@
 - Recent requests: the latest, as many as the new configuration keeps.
 - Observers: those that the worker was started with, so that they can count over reloads.
 
-Everything else belongs to `Services` and is made anew, the retry budget too: it only covers the last minute.
+Everything else belongs to `Gateway` and is made anew, the retry budget too: it only covers the last minute.
 
 A `WorkerState` is made inside the worker process, after the fork.
 """
@@ -25,111 +25,161 @@ from collections.abc import Mapping, Sequence
 from os import urandom
 from pathlib import Path
 from random import SystemRandom
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from trilogue.app.build import configured_keys, gateway_settings, limit_rules, policy_table
+from trilogue.app.stores import locations_at
 from trilogue.base.cipher import KEY_BYTES
 from trilogue.base.clock import steady_time
 from trilogue.base.secrets import Secret
 from trilogue.config.types import Config
-from trilogue.gateway.access.managed_keys import FILE_NAME as KEYS_FILE
-from trilogue.gateway.access.managed_keys import NOWHERE, ManagedKeys, is_postgresql
-from trilogue.gateway.access.settings import ClientKeySettings
-from trilogue.gateway.conversations.stores import FILE_NAME, Stores, WorkerStores
+from trilogue.gateway.access.access import Access
+from trilogue.gateway.access.managed_keys import ManagedKeys
+from trilogue.gateway.admin.administration import Administration
+from trilogue.gateway.conversations.stores import Stores, WorkerStores
 from trilogue.gateway.features.approvals.approvals import Approvals
 from trilogue.gateway.features.cluster.lease_keeper import LeaseKeeper
 from trilogue.gateway.features.cluster.worker import WorkerCluster
 from trilogue.gateway.features.explain.history import RequestHistory
+from trilogue.gateway.features.usage.observer import UsageObserver
+from trilogue.gateway.gateway import Gateway
+from trilogue.gateway.limits.before import Sources
 from trilogue.gateway.limits.budget_table import SpentBudgets
-from trilogue.gateway.limits.shared_table import FILE_NAME as LIMITS_FILE
+from trilogue.gateway.limits.limiter import Limiter, LimitState
 from trilogue.gateway.limits.shared_table import SharedTable
 from trilogue.gateway.limits.table import LazyTable
 from trilogue.gateway.limits.webhook import Webhook
+from trilogue.gateway.log.access_log import AccessLog
 from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.observer import Observer
+from trilogue.gateway.record import RequestRecord
+from trilogue.policies.shipped.approve import ApprovalQuestion
+from trilogue.protocols.registry import DEFAULT
+from trilogue.routing.models.model_routes import ModelRoutes
+from trilogue.routing.models.router import Upstream
 from trilogue.routing.pool.pools import Pools
 from trilogue.storage.database import database_of
 from trilogue.storage.file import FileStore
+from trilogue.storage.locations import KEYS_FILE, LIMITS_FILE, Locations
 from trilogue.storage.memory import MemoryStore
 from trilogue.storage.store import StoreHealth
+from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstreams.catalog import Catalog
+from trilogue.upstreams.provider import TransportFor
 from trilogue.upstreams.refused_reasoning import RefusedReasoning
-from trilogue.upstreams.settings import ProviderSettings as ProviderConfig
-from trilogue.upstreams.state.sync import FILE_NAME as POOL_FILE
+from trilogue.upstreams.settings import ProviderSettings
 from trilogue.upstreams.state.sync import StateSync
+from trilogue.upstreams.upstreams import Upstreams, UpstreamState
 
 Name = TypeVar("Name")
 
 
-class CarriedOver(NamedTuple):
-    """What a configuration gets from the one before it."""
+class Worker:
+    """Everything that one process keeps over reloads, and what makes the gateway of each configuration.
 
-    pools: Pools
-    stores: Stores
-    refused_reasoning: RefusedReasoning
-    catalog: Catalog
-    history: RequestHistory
-    managed_keys: ManagedKeys
-    approvals: Approvals
-
-
-class WorkerState:
-    """Everything in one worker that outlives its configuration. For the two files see `WorkerPools`.
-
-    `observers`: those of all requests, besides the access log and the recent requests. `storage_keys`: those that
-    encrypt stored responses, 32 bytes each, the one for new ones first.
+    `accounts`: where the state of accounts is kept; for the two files see `WorkerPools`. `observers`: those of all
+    requests, besides the access log and the recent requests.
     """
 
     def __init__(
         self,
-        file: Path,
+        accounts: Path,
+        transport_for: TransportFor,
+        sealer: Sealer,
         shared_file: Path | None = None,
         observers: Sequence[Observer] = (),
-        *,
-        storage_keys: Sequence[bytes] = (),
     ) -> None:
-        self.pools = WorkerPools(file, shared_file)
+        self._accounts = accounts
+        self._transport_for = transport_for
+        self._sealer = sealer
+        self.pools = WorkerPools(accounts, shared_file)
         self.sync = self.pools.sync
         self.close = self.pools.close
         """writes what is left of the accounts; `aclose` closes the rest too"""
         # Without a key, what is stored can be read until the process ends.
-        self.stores = WorkerStores(_sibling(file, FILE_NAME), storage_keys or (urandom(KEY_BYTES),))
-        self.managed_keys = ManagedKeys(_sibling(file, KEYS_FILE))
+        self.stores = WorkerStores(sealer.storage_keys or (urandom(KEY_BYTES),))
+        places = Locations(accounts)
+        self.managed_keys = ManagedKeys(places.file(KEYS_FILE))
         self.webhook = Webhook()
-        self.limits = LazyTable(lambda: SharedTable(limits_file(file)))
-        self.cluster = WorkerCluster(lambda name: _sibling(file, name))
+        self.limits = LazyTable(lambda: SharedTable(places.file(LIMITS_FILE)))
+        self.cluster = WorkerCluster(places.file)
         self.leases: LeaseKeeper | None = None
         """what a cluster has granted; None without one"""
+        self.history = RequestHistory()
+        self.approvals = Approvals()
         self._guard = Guard()
         self._config: Config | None = None
         self._refused_reasoning = RefusedReasoning()
         self._catalog = Catalog()
-        self._history = RequestHistory()
-        self._approvals = Approvals()
         self.observers = tuple(observers)
 
-    def take(self, config: Config) -> CarriedOver:
-        """Make a configuration the one in use and return what it takes over from the one before it."""
+    def gateway(self, config: Config) -> Gateway:
+        """Return the gateway of a configuration, which takes over what was learned with the one before it.
+
+        Whatever can fail comes before anything is changed, so that a bad reload leaves all as it was.
+        """
+        router = config.router()
+        policies = policy_table(config, router, {ApprovalQuestion: self.approvals.ask})
+        configured = configured_keys(config)
+        upstreams, stores = self._carried_over(config)
+        models = ModelRoutes(router, config.routes, config.aliases, config.default_provider)
+        kept: list[Observer] = [self.history] if self.history.limit else []
+        gateway = Gateway(
+            settings=gateway_settings(config),
+            access=Access(configured, self.managed_keys, required=config.require_keys),
+            models=models,
+            upstreams=upstreams,
+            limiter=self._limiter(config, upstreams, models),
+            stores=stores,
+            store=stores.durable,
+            policies=policies,
+            sealer=self._sealer,
+            watching=(AccessLog(), *kept, *self.observers),
+            sessions=self.history.sessions if kept else None,
+        )
+        self.admin = Administration(config.admin, gateway)
+        """what administrators see: the gateway that was made last"""
+        return gateway
+
+    def _carried_over(self, config: Config) -> tuple[Upstreams, Stores]:
+        """Make a configuration the one in use, and return what it takes over from the one before it."""
         old, self._config = self._config, config
         if old is not None:
             changed = _changed(_accounts(old), _accounts(config))
             self._refused_reasoning = self._refused_reasoning.without_accounts(changed)
             self._catalog = self._catalog.without_providers(_changed(old.served, config.served))
-        pools = self.pools.take(config)
+        places = locations_at(config, self._accounts)
+        pools = self.pools.configure(config)
         self.cluster.configure(config.cluster, config.server.workers)
         if self.leases is None and self.cluster.member is not None:
-            self.leases = LeaseKeeper(self.cluster.member, self.limits, _spent_budgets(config))
-        self.managed_keys.take(config)
-        self.webhook.take(config.webhook)
-        self._history.resize(config.admin.keep_requests if config.admin.enabled else 0)
-        return CarriedOver(
-            pools,
-            self.stores.take(config.state),
-            self._refused_reasoning,
-            self._catalog,
-            self._history,
-            self.managed_keys,
-            self._approvals,
+            spent = SpentBudgets(database_of(places.shared)) if places.shared else None
+            self.leases = LeaseKeeper(self.cluster.member, self.limits, spent)
+        self.managed_keys.configure(places.keys)
+        self.webhook.configure(config.webhook)
+        self.history.resize(config.admin.keep_requests if config.admin.enabled else 0)
+        known = UpstreamState(pools, self._catalog, self._refused_reasoning, self.sync)
+        upstreams = Upstreams(config.providers, config.server.timeouts, self._transport_for, known)
+        return upstreams, self.stores.configure(config.state, places.responses)
+
+    def _limiter(self, config: Config, upstreams: Upstreams, models: ModelRoutes) -> Limiter:
+        usage = next((one for one in self.observers if isinstance(one, UsageObserver)), None)
+        leases = self.leases
+        before = Sources(
+            None if usage is None else usage.read,
+            None if leases is None else leases.spent_here,
+            usage.lost_at if usage is not None else lambda: 0.0,
+            lambda model: models.route_of(model, DEFAULT),
         )
+
+        def cost(record: RequestRecord, now: float) -> int | None:
+            usage = record.usage
+            return None if usage is None else upstreams.cost(record.provider, record.upstream_model, usage, now)
+
+        def unpriced(model: str) -> Upstream | None:
+            return upstreams.unpriced(models.router, model)
+
+        state = LimitState(self.limits, self.webhook, leases)
+        return Limiter(limit_rules(config), state, cost, before, unpriced)
 
     def tick(self) -> None:
         """Share what happened with other processes and machines. Call it several times a second."""
@@ -153,7 +203,7 @@ class WorkerState:
             ("cluster", lambda: asyncio.to_thread(self.cluster.close)),
             ("responses", self.stores.close),
             ("client keys", self.managed_keys.aclose),
-            ("approvals", self._approvals.aclose),
+            ("approvals", self.approvals.aclose),
             ("webhook", self.webhook.aclose),
             ("limits", self.limits.close),
         )
@@ -173,7 +223,7 @@ class WorkerPools:
         self._sync: StateSync | None = None
         self._workers = self._nodes = self._divided_by = 1
 
-    def take(self, config: Config) -> Pools:
+    def configure(self, config: Config) -> Pools:
         """Return pools for this configuration, which know what those of the last one knew."""
         now = steady_time()
         pools = config.pools(SystemRandom())
@@ -219,31 +269,6 @@ class WorkerPools:
             self._open = self._sync = None
 
 
-def _spent_budgets(config: Config) -> SpentBudgets | None:
-    """Return where nodes of a cluster keep what was spent; None if that is not in a database that they share."""
-    where = (config.cluster.postgresql or config.state.store or NOWHERE).reveal()
-    return SpentBudgets(database_of(where)) if is_postgresql(where) else None
-
-
-def limits_file(file: Path) -> Path:
-    """Return where limits are counted. `file`: where the state of accounts is kept."""
-    return _sibling(file, LIMITS_FILE)
-
-
-def _sibling(file: Path, name: str) -> Path:
-    """Return the file of another kind for the same configuration: next to `pool-work-0123.db`, `keys-work-0123.db`."""
-    other = Path(name)
-    return file.with_name(file.stem.replace(Path(POOL_FILE).stem, other.stem, 1) + other.suffix)
-
-
-def client_keys(config: Config) -> dict[str, ClientKeySettings]:
-    """Return the client keys by name: key-1, key-2, … for those without one, so that a reload may change what it means.
-
-    The configuration has checked that no name is there twice.
-    """
-    return {key.name or f"key-{number}": key for number, key in enumerate(config.keys, 1)}
-
-
 def _accounts(config: Config) -> dict[tuple[str, str], object]:
     """Return what makes an upstream accept or refuse reasoning, by provider and account."""
     return {
@@ -253,7 +278,7 @@ def _accounts(config: Config) -> dict[tuple[str, str], object]:
     }
 
 
-def _credentials(name: str, provider: ProviderConfig) -> list[tuple[str, Secret | None]]:
+def _credentials(name: str, provider: ProviderSettings) -> list[tuple[str, Secret | None]]:
     """Return the names and keys of a provider's accounts; one that needs none is an account of the same name."""
     return [(account.name, account.key) for account in provider.accounts] or [(name, None)]
 

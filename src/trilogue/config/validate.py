@@ -15,10 +15,10 @@ from trilogue.base.clock import is_time
 from trilogue.base.headers import LEGAL_NAME, OF_CONNECTION
 from trilogue.base.problems import NAME, NAME_RULE
 from trilogue.base.secrets import Secret
-from trilogue.config.key_options import key_option_problems
 from trilogue.config.references import foreign_reference
 from trilogue.config.types import Config, routable
 from trilogue.errors import ClientError
+from trilogue.gateway.access.option_checks import key_option_problems
 from trilogue.gateway.admin.checks import MIN_SECRET, admin_secrets, admin_warnings, check_admin
 from trilogue.gateway.features.cluster.problems import cluster_problems, cluster_warnings
 from trilogue.gateway.features.cluster.settings import POSTGRESQL
@@ -53,7 +53,7 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     yield from _check_keys(config)
     if not _is_host(config.admin.host):
         yield "admin.host", "must be an IP address or a host name"
-    yield from check_admin(config.admin, (config.server.port, config.server.host))
+    yield from check_admin(config.admin, (config.server.port, config.server.host), [one.key for one in config.keys])
     yield from _check_rules(config)
     yield from _check_store("state.store", config.state.store, ("memory", "none"))
     yield from _check_store("usage.store", config.usage.store, ("none",))
@@ -90,7 +90,9 @@ def _check_keys(config: Config) -> Findings:
             yield f"keys[{index}]", f"must have at least {MIN_CLIENT_KEY} characters"
         if key.expires and not is_time(key.expires):
             yield f"keys[{index}].expires", "must be a date or a time such as 2027-01-31 or 2027-01-31T18:00"
-        for path, text in key_option_problems(key, config, policies=False):
+        for path, text in key_option_problems(
+            key, providers=config.providers, routes=[one.match for one in config.routes], policies=None
+        ):
             yield f"keys[{index}].{path}", text
 
 

@@ -250,3 +250,6 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
             return None
 
     return call
+
+
+NO_OBSERVERS = Observers()

@@ -19,7 +19,7 @@ import click
 
 from trilogue.app.cli.configured import CONFIG, read_configuration
 from trilogue.app.cli.key_store import note_change, open_any_key_store, open_key_store
-from trilogue.app.stores import pool_file
+from trilogue.app.stores import accounts_file
 from trilogue.base.text import printable
 from trilogue.config.load import find
 from trilogue.gateway.features.accounts import account_change
@@ -183,7 +183,7 @@ def _duration(seconds: float) -> str:
 
 
 def _store(path: str | None) -> FileStore:
-    return FileStore(pool_file(find(Path(path) if path else None)))
+    return FileStore(accounts_file(find(Path(path) if path else None)))
 
 
 def _load_pools(path: str | None, now: float) -> Pools:

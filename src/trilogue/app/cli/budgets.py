@@ -13,26 +13,28 @@ import click
 
 from trilogue.app.stores import pool_file
 from trilogue.app.worker import limits_file
+from trilogue.app.build import configured_keys, limit_rules
+from trilogue.app.stores import locations_of
+from trilogue.base.problems import ConfigError
 from trilogue.config.load import load
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.access.client_keys import ClientKey
 from trilogue.gateway.access.key_store import KeyStore
 from trilogue.gateway.access.managed import ManagedKey
-from trilogue.gateway.access.managed_keys import FILE_NAME, is_postgresql, place_of_keys
-from trilogue.gateway.gateway import configured_keys
 from trilogue.gateway.limits.budgets import budget_lines, subjects_with_budget
 from trilogue.gateway.limits.shared_table import read_rows
 from trilogue.storage.database import database_of
-from trilogue.storage.locations import state_file
+from trilogue.storage.locations import LIMITS_FILE, Locations
 from trilogue.storage.store import StoreError
 
 
 def budgets_left(file: Path | None, config: Config) -> list[dict[str, Any]]:
     """Return how much of each budget is left. Those of keys in the configuration need the texts of these keys."""
     now = time.time()
-    subjects = subjects_with_budget(config, _configured(file), _managed(file, config), now)
-    rows = read_rows(limits_file(pool_file(file)), [str(subject) for subject in subjects])
+    places = locations_of(config, file)
+    subjects = subjects_with_budget(limit_rules(config), _configured(file), _managed(places), now)
+    rows = read_rows(places.file(LIMITS_FILE), [str(subject) for subject in subjects])
     return [line for line in budget_lines(subjects, rows.get, now) if isinstance(line, dict)]
 
 
@@ -44,12 +46,11 @@ def _configured(file: Path | None) -> list[ClientKey]:
         return []
 
 
-def _managed(file: Path | None, config: Config) -> Sequence[ManagedKey]:
-    where = place_of_keys(config, state_file(os.environ, FILE_NAME, file))
-    if not is_postgresql(where) and not Path(where).exists():
+def _managed(places: Locations) -> Sequence[ManagedKey]:
+    if not places.shared and not Path(places.keys).exists():
         return []
     try:
-        with closing(KeyStore(database_of(where))) as store:
+        with closing(KeyStore(database_of(places.keys))) as store:
             return store.all()
     except StoreError as error:
         click.echo(f"warning: budgets of client keys made at run time cannot be shown: {error}", err=True)

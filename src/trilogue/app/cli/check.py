@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from trilogue.config.types import RouteSettings
-
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from trilogue.app.stores import default_store, unwritable
 from trilogue.app.cli.files import counted
 from trilogue.app.cli.local_admin import key_file, wants_generated_key
 from trilogue.app.cli.local_servers import find_local_servers
 from trilogue.app.reachable import server_faults
 from trilogue.app.stores import server_faults
+from trilogue.app.stores import locations_of, server_faults, unwritable
 from trilogue.base.problems import ConfigError
 from trilogue.capture import shown_url
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import find, load
 from trilogue.config.network import reason_not_to_start
 from trilogue.config.schema import json_schema
-from trilogue.config.types import Config
+from trilogue.config.types import Config, RouteSettings
 from trilogue.config.validate import warnings
 from trilogue.errors import ClientError, ConfigError
 from trilogue.gateway.conversations.settings import StateSettings
-from trilogue.gateway.conversations.stores import place_of
 from trilogue.gateway.features.tracing.settings import ENDPOINT_VARIABLES, TRACES_PATH, TracingSettings
-from trilogue.gateway.limits.budgets import how_to_price, unpriced_targets
+from trilogue.gateway.limits.budgets import how_to_price
 from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS
+from trilogue.routing.models.router import Upstream
 from trilogue.storage.database import database_of
 from trilogue.storage.locations import state_directory
 from trilogue.upstreams.settings import ProviderSettings
@@ -106,7 +106,7 @@ def summary(config: Config, file: Path | None) -> Iterator[str]:
         yield f"admin interface: {config.admin.host}:{config.admin.port}{generated}"
     if config.tracing.wanted(os.environ):
         yield f"traces: {_tracing_line(config.tracing)}"
-    yield f"stored responses: {_store_line(config.state, file)}"
+    yield f"stored responses: {_store_line(config, file)}"
     yield "providers:"
     for name, provider in config.providers.items():
         yield f"  {name}: {_provider_line(provider)}"
@@ -146,10 +146,10 @@ def _ruled_names(config: Config) -> Iterator[str]:
             yield f"{name}: {', '.join(f'route {number + 1} ({config.routes[number].match})' for number in others)}"
 
 
-def _store_line(settings: StateSettings, file: Path | None) -> str:
-    if not settings.kept:
+def _store_line(config: Config, file: Path | None) -> str:
+    if not config.state.kept:
         return "none"
-    return f"{database_of(place_of(settings, default_store(file))).name}, for {settings.days:g} days"
+    return f"{database_of(locations_of(config, file).responses).name}, for {config.state.days:g} days"
 
 
 def _tracing_line(settings: TracingSettings) -> str:
@@ -164,7 +164,7 @@ def _tracing_line(settings: TracingSettings) -> str:
 
 def price_warnings(config: Config) -> Iterator[tuple[str, str]]:
     """Yield the prices that budgets need and that are unknown: requests for these models would be refused."""
-    for provider, model in unpriced_targets(config, int(time.time()) // HOUR_SECONDS):
+    for provider, model in _unpriced_targets(config, int(time.time()) // HOUR_SECONDS):
         what = f"the price of {model} is unknown" if model else "no price of its models is known"
         text = f"{what}, and requests that count for a budget are refused without one: {how_to_price(provider)}"
         yield f"providers.{provider}.prices", text
@@ -200,3 +200,38 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
     if lines:
         yield f"{title}:"
         yield from (f"  {line}" for line in lines)
+
+
+_GLOB = re.compile(r"[*?[]")
+
+
+def _unpriced_targets(config: Config, hour: int) -> Iterator[tuple[str, str]]:
+    """Yield the provider and the model of every target whose price a budget needs, and which is unknown.
+
+    The model is "" if no price of the provider's models is known.
+    """
+    budgets = [one.budget for one in (*config.owners.values(), *config.model_limits.values())]
+    budgets += [*(key.budget for key in config.keys), *(route.budget for route in config.routes)]
+    if not any(one.is_set and one.unknown_prices == "refuse" for one in budgets):
+        return
+    empty = {name for name, one in config.served.items() if one.price_book().is_empty}
+    yield from ((name, "") for name in sorted(empty))
+    for target in sorted(_named_targets(config)):
+        if target.provider not in empty and _has_no_price(config, target, hour):
+            yield target
+
+
+def _named_targets(config: Config) -> set[Upstream]:
+    """Return all targets that the configuration names: in aliases, routes, lists of models, and for its keys."""
+    router = config.router()
+    found = set(router.named_targets())
+    fixed = (target for route in config.routes for target in route.chain() if "$" not in target.model)
+    found |= {Upstream(target.provider, target.model) for target in fixed}
+    for name in {name for key in config.keys for name in key.models if not _GLOB.search(name)}:
+        with suppress(ClientError):
+            found |= set(router.resolve(name).targets)
+    return {target for target in found if target.provider in config.served}
+
+
+def _has_no_price(config: Config, target: Upstream, hour: int) -> bool:
+    return config.providers[target.provider].price_book().prices(target.model, hour) is None

@@ -9,15 +9,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from trilogue.app.cli.configured import read_configuration
+from trilogue.app.stores import key_store, locations_of
+from trilogue.base.problems import ConfigError
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import find, load
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.access.audit_log import COMMAND_LINE, Actor, AuditEntry
 from trilogue.gateway.access.key_store import KeyStore
-from trilogue.gateway.access.managed_keys import FILE_NAME, key_store
 from trilogue.model import Json
-from trilogue.storage.locations import state_file
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def open_any_key_store() -> Iterator[KeyStore]:
 
 
 def _opened(config: Config, file: Path | None) -> closing[KeyStore]:
-    return closing(key_store(config, state_file(os.environ, FILE_NAME, file)))
+    return closing(key_store(locations_of(config, file)))
 
 
 def command_user() -> Actor:

@@ -19,9 +19,9 @@ from trilogue.app.cli.accounts import aligned
 from trilogue.app.cli.configured import CONFIG
 from trilogue.app.cli.key_store import command_user, open_key_store
 from trilogue.base.clock import parse_time
-from trilogue.config.key_options import key_option_problems
 from trilogue.config.types import Config
 from trilogue.gateway.access.managed import ManagedKey
+from trilogue.gateway.access.option_checks import key_option_problems
 from trilogue.gateway.access.settings import KeyOptions
 from trilogue.gateway.features.client_keys import KEY_NAME, shown_key
 
@@ -143,7 +143,13 @@ def _options(old: KeyOptions, settings: Sequence[str], config: Config) -> KeyOpt
         options = msgspec.convert(fields, KeyOptions)
     except msgspec.ValidationError as error:
         raise click.UsageError(f"--set: {error}") from None
-    for place, problem in key_option_problems(options, config):
+    problems = key_option_problems(
+        options,
+        providers=config.providers,
+        routes=[one.match for one in config.routes],
+        policies=config.policies,
+    )
+    for place, problem in problems:
         raise click.UsageError(f"--set {place}: {problem}")
     return options
 

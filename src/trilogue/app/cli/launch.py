@@ -13,8 +13,6 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from trilogue.app.stores import unwritable
-from trilogue.app.transports import event_loop
 from trilogue.app.cli.configured import why_unusable
 from trilogue.app.cli.launch_clients import CLIENTS, LaunchClient, LaunchSetup, setup_of
 from trilogue.app.cli.launch_run import OwnGateway, run_at_gateway, run_with_gateway
@@ -22,6 +20,9 @@ from trilogue.app.cli.local_servers import find_local_servers
 from trilogue.app.cli.sockets import NotStarted
 from trilogue.app.cli.welcome import NO_MODEL, Start, example_model
 from trilogue.app.sealing import NoSealKey, stored_sealer
+from trilogue.app.stores import unwritable
+from trilogue.app.transports import event_loop
+from trilogue.base.problems import ConfigError
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import find, load
 from trilogue.errors import ClientError, ConfigError

@@ -36,7 +36,7 @@ from trilogue.errors import UpstreamError
 from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.gateway.admin.settings import AdminSettings
 from trilogue.gateway.endpoints.app import not_http
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import GatewayApp
 from trilogue.gateway.log.settings import Log
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.request.failures import next_step
@@ -83,15 +83,15 @@ async def run_with_gateway(
         key, sock = launch_key(own.sealer), listen(HOST, 0)
         summary = Summary()
         gateway = EmbeddedGateway(private_config(own.config, key), own.file, [summary], own.sealer)
-        summary.price = partial(_price, gateway.app.services)
+        summary.price = partial(_price, gateway.app.gateway)
         listener = Listener(gateway.app, not_http)
         gateway.forget = listener.forget
         await listener.open(sock)
         await gateway.start()
         try:
             plain = [model.removesuffix(LONG_CONTEXT) for model in models.values()]
-            await _check_models(gateway, plain)
-            for line in await _unreachable(gateway.app.services, plain or [client.usual or ""]):
+            await _check_models(gateway.app.gateway, plain)
+            for line in await _unreachable(gateway.app.gateway, plain or [client.usual or ""]):
                 click.echo(f"trilogue: {line}", err=True)
             url = f"http://{HOST}:{sock.getsockname()[1]}"
             code = await run_client(client, {"url": url, "key": key, **models}, arguments)
@@ -115,23 +115,22 @@ def private_config(config: Config, key: str) -> Config:
     return replace(config, keys=(only,), admin=AdminSettings(), server=replace(config.server, host=HOST, port=0))
 
 
-def _price(services: Services, provider: str, model: str, usage: Usage) -> int | None:
+def _price(gateway: GatewayApp, provider: str, model: str, usage: Usage) -> int | None:
     """Return what usage costs, in billionths of a dollar; None if that is unknown. The built-in model costs nothing."""
-    return 0 if services.providers[provider].is_demo else services.cost(provider, model, usage)
+    return 0 if gateway.upstreams.providers[provider].is_demo else gateway.upstreams.cost(provider, model, usage)
 
 
-async def _check_models(gateway: EmbeddedGateway, models: Sequence[str]) -> None:
+async def _check_models(gateway: GatewayApp, models: Sequence[str]) -> None:
     """Raise NotStarted if a model leads nowhere: the client's own error would be harder to read."""
-    services = gateway.app.services
     for model in dict.fromkeys(models):
         try:
-            services.routed(model, DEFAULT)
+            gateway.models.routed(model, DEFAULT)
         except NoRoute as error:
-            if await services.offered(model, DEFAULT) is None:
+            if await gateway.upstreams.offered(model, DEFAULT) is None:
                 raise NotStarted(str(error)) from None
 
 
-async def _unreachable(services: Services, models: Sequence[str]) -> list[str]:
+async def _unreachable(gateway: GatewayApp, models: Sequence[str]) -> list[str]:
     """Return which upstreams of models cannot be reached, and why.
 
     Clients repeat a failed request for minutes before they show its error, and nothing else may write to the terminal
@@ -140,8 +139,8 @@ async def _unreachable(services: Services, models: Sequence[str]) -> list[str]:
     names: dict[str, None] = {}
     for model in models:
         with suppress(NoRoute):
-            names |= dict.fromkeys(target.provider for target in services.routed(model, DEFAULT))
-    found = await asyncio.gather(*(_fault(services.providers[name]) for name in names))
+            names |= dict.fromkeys(target.provider for target in gateway.models.routed(model, DEFAULT))
+    found = await asyncio.gather(*(_fault(gateway.upstreams.providers[name]) for name in names))
     return [line for line in found if line]
 
 

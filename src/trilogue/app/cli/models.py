@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from trilogue.app.cli.configured import CONFIG, read_configuration
-from trilogue.app.stores import pool_file
+from trilogue.app.stores import accounts_file
 from trilogue.config.types import Config
 from trilogue.errors import ClientError
 from trilogue.gateway.request.learning import instead
@@ -137,7 +137,7 @@ class _Knowledge(Struct):
         if not config.pool.persist:
             return cls(config, None, None)
         pools = config.pools(SystemRandom())
-        store = FileStore(pool_file(file))
+        store = FileStore(accounts_file(file))
         load_into(pools, store, time.time())
         return cls(config, pools, store)
 

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from trilogue import TrilogueError
+from trilogue.app.build import policy_table
 from trilogue.app.cli.differences import print_differences
 from trilogue.app.cli.files import counted, read
 from trilogue.app.cli.verdicts import verdict_text
@@ -24,11 +25,10 @@ from trilogue.capture.judged import JudgedReplay, Settle, Subject, judge_capture
 from trilogue.capture.replay import ReplayStep
 from trilogue.config.document import read_document as read_yaml
 from trilogue.config.load import load
-from trilogue.config.policies import lists_policies, located
+from trilogue.config.policies import located
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.policies.driver import HookThreads, answer
-from trilogue.gateway.policies.table import PolicyTable
 from trilogue.model import Event, Json
 from trilogue.policies import Pending, Policy, PolicyError, PolicyRun, load_policies, load_policy
 from trilogue.policies.shipped.approve import ApprovalQuestion
@@ -157,10 +157,10 @@ def _entry(written: Any, folder: Path) -> dict[str, Json]:
 
 def _of_config(config: Config, name: str) -> Chooser:
     """Return what chooses policies as the gateway with this configuration does."""
-    if not lists_policies(config):
-        raise PolicyError(f"{name} configures no policies")
     router = config.router()
-    table, keys = PolicyTable(config, router), {key.name: key.policies for key in config.keys}
+    table, keys = policy_table(config, router), {key.name: key.policies for key in config.keys}
+    if table is None:
+        raise PolicyError(f"{name} configures no policies")
 
     def choose(subject: Subject) -> tuple[Policy, ...]:
         try:

@@ -19,21 +19,19 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue import Sealer, __version__
-from trilogue.app.stores import (is_file, store_fault, unwritable)
-from trilogue.app.transports import (event_loop, transports)
 from trilogue.app.cli.configured import why_unusable
 from trilogue.app.cli.local_admin import key_file, remove_address, wants_generated_key, with_admin_key, write_address
 from trilogue.app.cli.local_servers import LocalServer, find_local_servers
 from trilogue.app.cli.sockets import NotStarted, listen, listen_for_admins, reachable
-from trilogue.app.stores import pool_file
 from trilogue.app.cli.welcome import Start, welcome
 from trilogue.app.observers import WorkerObservers
 from trilogue.app.process.signals import hold_reloads
 from trilogue.app.process.supervisor import Supervisor
-from trilogue.app.process.worker import Worker, load_or_none
+from trilogue.app.process.worker import Worker, WorkerProcess, load_or_none
 from trilogue.app.sealing import NoSealKey, stored_sealer
-from trilogue.app.stores import (counting, fault_of_usage)
-from trilogue.app.worker import WorkerState
+from trilogue.app.stores import accounts_file, counting, locations_of, store_fault, unwritable, usage_fault
+from trilogue.app.transports import event_loop, transports
+from trilogue.app.worker import Worker
 from trilogue.base import cipher
 from trilogue.base.problems import Problem
 from trilogue.base.secrets import Secret
@@ -45,10 +43,9 @@ from trilogue.errors import ConfigError
 from trilogue.gateway.conversations.store.interface import StoreAway
 from trilogue.gateway.features.capture.worker_capture import FOLDER_NAME, WorkerCapture
 from trilogue.gateway.features.metrics.worker_files import fold_ended
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.log.setup import configure_logging
-from trilogue.storage.locations import state_directory
-from trilogue.upstreams.state.sync import FILE_NAME
+from trilogue.storage.locations import ACCOUNTS_FILE, is_postgresql, state_directory
 
 NO_STATE = "the state folder cannot be written: what would be kept there is lost when the gateway stops"
 NOTHING = Secret("none", literal=True)
@@ -101,7 +98,7 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
         settings.without_state()
     sealer = _sealer(settings)
     check_store(settings, sealer)
-    fault = fault_of_usage(config, settings.file)
+    fault = usage_fault(config, locations_of(config, settings.file))
     if fault is not None:
         raise NotStarted(f"usage: {fault}")
     admin = settings.listen_for_admins()
@@ -265,13 +262,14 @@ def check_store(settings: ServeOptions, sealer: Sealer) -> None:
     that is away is a warning as well: it may come back.
     """
     state = settings.config.state
-    fault = store_fault(state, sealer.storage_keys, settings.file)
+    places = locations_of(settings.config, settings.file)
+    fault = store_fault(state, sealer.storage_keys, places)
     if fault is None:
         return
     if state.store is None:
         log.warning("responses and conversations are not stored", reason=str(fault), hint="set `state`, or state: none")
         settings.without_default_store()
-    elif isinstance(fault, StoreAway) and not is_file(state):
+    elif isinstance(fault, StoreAway) and is_postgresql(places.responses):
         log.warning("the store cannot be reached now; requests that need it fail until it can be", reason=str(fault))
     else:
         raise NotStarted(f"state: {fault}")
@@ -283,23 +281,23 @@ _Run = Callable[[socket.socket, int | None], None]
 
 def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
     """Return a function that runs a worker until it ends. It builds everything in the process that calls it."""
-    kept = pool_file(settings.file)
+    kept = accounts_file(settings.file)
 
     def run(sock: socket.socket, parent: int | None) -> None:
         usage = counting(settings.config, settings.file)
         observers = WorkerObservers(settings.config, shared, metrics=admin is not None, usage=usage)
-        state = WorkerState(kept, shared and shared / FILE_NAME, observers.all, storage_keys=sealer.storage_keys)
+        parts = Worker(kept, transports(), sealer, shared and shared / ACCOUNTS_FILE, observers.all)
         capture = WorkerCapture(state_directory(os.environ) / FOLDER_NAME, shared, __version__)
 
-        def build(new: Config) -> Services:
+        def build(new: Config) -> Gateway:
             observers.configure(new)
-            services = Services(new, transports(), sealer, state)
-            capture.configure(new.capture, services.observe)
-            return services
+            gateway = parts.gateway(new)
+            capture.configure(new.capture, gateway.observe)
+            return gateway
 
-        worker = Worker(settings.config, settings.load, build, state, parent)
+        worker = WorkerProcess(settings.config, settings.load, build, parts, usage, parent)
         worker.admin_socket, worker.shared_folder = admin, shared
-        worker.metrics, worker.usage, worker.capture = observers.metrics, observers.usage, capture
+        worker.metrics, worker.capture = observers.metrics, capture
         try:
             event_loop()(worker.serve(sock))
         finally:

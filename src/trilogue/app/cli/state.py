@@ -17,12 +17,12 @@ import click
 from msgspec import Raw
 from msgspec.structs import asdict
 
-from trilogue.app.stores import default_store
 from trilogue.app.cli.accounts import time_since
 from trilogue.app.cli.configured import CONFIG, read_configuration
 from trilogue.app.cli.files import counted
 from trilogue.app.cli.key_store import note_change, open_key_store
 from trilogue.app.cli.stored import open_store
+from trilogue.app.stores import locations_of
 from trilogue.base.json.text import dump
 from trilogue.config.types import Config
 from trilogue.gateway.conversations.settings import StateSettings
@@ -69,7 +69,7 @@ def state(context: click.Context, path: str | None, as_json: bool) -> None:
         return
     if found:
         click.echo(table(found, time.time()))
-    place = store.name if store is not None else str(default_store(file))
+    place = store.name if store is not None else locations_of(config, file).responses
     click.echo(_summary(config.state, found, place))
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
-from trilogue.app.stores import default_store
 from trilogue.app.sealing import NoSealKey, known_keys
+from trilogue.app.stores import locations_of
 from trilogue.base.cipher import KEY_BYTES
 from trilogue.config.types import Config
 from trilogue.gateway.conversations.store.store import ResponseStore
-from trilogue.gateway.conversations.stores import MEMORY, limits_of, place_of
+from trilogue.gateway.conversations.stores import limits_of
 from trilogue.storage.database import database_of
+from trilogue.storage.locations import MEMORY
 
 
 def open_store(config: Config, config_file: Path | None) -> ResponseStore | None:
@@ -22,7 +23,7 @@ def open_store(config: Config, config_file: Path | None) -> ResponseStore | None
     Raises UsageError if the configuration keeps nothing that a command could read.
     """
     settings = config.state
-    where = place_of(settings, default_store(config_file))
+    where = locations_of(config, config_file).responses
     if not settings.kept:
         raise click.UsageError("with `state: none`, the gateway keeps no responses and conversations")
     if where == MEMORY:

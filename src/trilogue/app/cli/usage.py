@@ -13,11 +13,11 @@ import click
 from trilogue.app.cli.accounts import aligned
 from trilogue.app.cli.budgets import budgets_left
 from trilogue.app.cli.configured import CONFIG, read_configuration
-from trilogue.app.stores import default_file
+from trilogue.app.stores import ledger_tables, live_folder, locations_of
 from trilogue.gateway.features.usage.ledger.reading import COLUMNS, UsageLine, UsageQuery, read_usage
-from trilogue.gateway.features.usage.place import NOWHERE, live_folder, place_of_usage, tables_at
 from trilogue.gateway.features.usage.query import BY, SINCE, usage_query
 from trilogue.gateway.features.usage.report import encode, fields_of, usage_csv, usage_text
+from trilogue.storage.locations import NOWHERE
 
 _BUDGET_TITLES = ("budget", "period", "limit", "spent", "reserved", "left", "resets")
 
@@ -67,15 +67,14 @@ def _budget_cells(budget: dict[str, Any]) -> tuple[str, ...]:
 def _read(path: str | None, query: UsageQuery) -> tuple[list[UsageLine], list[dict[str, Any]]]:
     """Return the sums, and what is left of budgets. Raises UsageError, and StoreError if the ledger cannot be read."""
     config, config_file = read_configuration(path)
-    file = default_file(config_file)
-    place = place_of_usage(config, file)
-    if place == NOWHERE:
+    places = locations_of(config, config_file)
+    if places.usage == NOWHERE:
         raise click.UsageError("with `usage: none`, the gateway does not count usage")
-    if not place:
+    if not places.usage:
         raise click.UsageError("usage.store: the secret that the configuration refers to cannot be found")
-    tables = tables_at(place)
+    tables = ledger_tables(places)
     try:
-        lines = read_usage(tables, live_folder(file), query)
+        lines = read_usage(tables, live_folder(places), query)
         return lines, budgets_left(config_file, config)
     finally:
         if tables is not None:

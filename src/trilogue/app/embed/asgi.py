@@ -75,7 +75,7 @@ class AsgiGateway:
             self._loop = loop
             log_to_standard_library()
             self._embedded = EmbeddedGateway(self._config, self._file)
-            self._embedded.app.services.trusts_callers = self._trust_callers
+            self._embedded.app.gateway.access.trusts_callers = self._trust_callers
             await self._embedded.start()
         return self._embedded
 

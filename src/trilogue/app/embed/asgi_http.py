@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from trilogue.gateway.endpoints.app import Gateway, not_http
+from trilogue.gateway.endpoints.app import GatewayApp, not_http
 from trilogue.net.server.request import Head, HeadReader, HttpRequest, Problem, StopParsing, Upload
 from trilogue.net.server.responder import Headers, Responder
 
@@ -26,7 +26,7 @@ HIGH_WATER = 64 * 1024
 _OF_CONNECTION = frozenset({b"connection", b"transfer-encoding", b"keep-alive"})
 
 
-async def serve_http(app: Gateway, scope: Scope, receive: Receive, send: Send) -> None:
+async def serve_http(app: GatewayApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Respond to one request. Returns without the end of a response that could not be completed."""
     outbox = Outbox()
     responder = AsgiResponder(outbox, bodiless=scope["method"] == "HEAD")

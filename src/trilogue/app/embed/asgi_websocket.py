@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 from trilogue.app.embed.asgi_http import Message, Outbox, Receive, Scope, Send, common_headers, end_tasks, head_of
-from trilogue.gateway.endpoints.app import Gateway
+from trilogue.gateway.endpoints.app import GatewayApp
 from trilogue.net.server.request import Head, HeadReader, HttpRequest
 from trilogue.net.server.responder import Headers, Responder
 from trilogue.net.server.websocket import VERSION, MessageHandler, SocketLimits
@@ -31,7 +31,7 @@ _HANDSHAKE = {
 OpenSockets = set["AsgiSocket"]
 
 
-async def serve_websocket(app: Gateway, sockets: OpenSockets, scope: Scope, receive: Receive, send: Send) -> None:
+async def serve_websocket(app: GatewayApp, sockets: OpenSockets, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve one connection until it is closed."""
     await receive()
     head = head_of(scope, HeadReader())

@@ -11,25 +11,23 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue import __version__
-from trilogue.app.stores import store_fault
-from trilogue.app.transports import transports
 from trilogue.app.key_watch import KeyWatch
 from trilogue.app.observers import WorkerObservers
 from trilogue.app.sealing import stored_sealer
-from trilogue.app.stores import (counting, fault_of_usage)
-from trilogue.app.worker import WorkerState
+from trilogue.app.stores import counting, locations_of, store_fault, usage_fault
+from trilogue.app.transports import transports
+from trilogue.app.worker import Worker
 from trilogue.base import cipher
 from trilogue.base.secrets import Secret
 from trilogue.config.types import Config
-from trilogue.gateway.endpoints.app import Gateway
+from trilogue.gateway.endpoints.app import GatewayApp
 from trilogue.gateway.features.capture.worker_capture import FOLDER_NAME, WorkerCapture
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.features.usage.client_route import usage_handler
 from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.observer import Observer
-from trilogue.storage.locations import state_directory, state_file
+from trilogue.storage.locations import ACCOUNTS_FILE, state_directory, state_file
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.upstreams.state.sync import FILE_NAME
 
 TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.02
@@ -56,28 +54,29 @@ class EmbeddedGateway:
         config = _with_usable_store(config, sealer, file)
         # Limits are those of this process: nobody knows how many others the program has.
         config = replace(config, server=replace(config.server, workers=1))
-        fault = fault_of_usage(config, file)
+        fault = usage_fault(config, locations_of(config, file))
         if fault is not None:
             log.warning("usage cannot be stored", reason=str(fault))
-        kept = state_file(os.environ, FILE_NAME, file)
+        kept = state_file(os.environ, ACCOUNTS_FILE, file)
         self._observers = WorkerObservers(config, None, metrics=False, usage=counting(config, file))
         self._observers.configure(config)
         everyone = [*self._observers.all, *observers]
-        self._state = WorkerState(kept, None, everyone, storage_keys=sealer.storage_keys)
-        services = Services(config, transports(), sealer, self._state)
+        self._worker = worker = Worker(kept, transports(), sealer, None, everyone)
+        gateway = worker.gateway(config)
         self._capture = WorkerCapture(state_directory(os.environ) / FOLDER_NAME, version=__version__)
-        self._capture.configure(config.capture, services.observe)
-        self.app = Gateway(services)
+        self._capture.configure(config.capture, gateway.observe)
+        usage = usage_handler(self._observers.usage)
+        self.app = GatewayApp(gateway, reads={"/usage": usage}, connected=worker.cluster.connected)
         self.forget: Callable[[], None] = _do_nothing
         """forgets what was concluded from the headers of clients, where that is kept"""
-        self._key_watch = KeyWatch(self.app, self._state, self._forget)
+        self._key_watch = KeyWatch(self.app, worker, self._forget)
         self._ticking: asyncio.Task[None] | None = None
         # Load the library now, so that the first request does not have to wait for it.
         cipher.load()
 
     async def start(self) -> None:
         """Keep the state of accounts in step with other processes from now on."""
-        self._state.stores.start()
+        self._worker.stores.start()
         self._ticking = asyncio.create_task(self._tick(), name="trilogue tick")
 
     async def stop(self, seconds: float) -> None:
@@ -91,8 +90,8 @@ class EmbeddedGateway:
             self._ticking.cancel()
             await asyncio.wait([self._ticking])
         await close_all(
-            ("connections", self.app.services.aclose),
-            ("state", self._state.aclose),
+            ("connections", self.app.gateway.upstreams.aclose),
+            ("state", self._worker.aclose),
             ("captures", self._capture.aclose),
             ("usage", self._observers.close),
             ("log", journal.finish),
@@ -105,7 +104,7 @@ class EmbeddedGateway:
         guard = Guard()
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self._state.tick()
+            self._worker.tick()
             self._key_watch.tick()
             guard.run("captures", self._capture.tick)
             guard.run("log", journal.catch_up)
@@ -121,7 +120,7 @@ def _with_usable_store(config: Config, sealer: Sealer, file: Path | None) -> Con
     """Return the configuration, or one that stores nothing if the default file cannot be used."""
     if config.state.store is not None:
         return config
-    fault = store_fault(config.state, sealer.storage_keys, file)
+    fault = store_fault(config.state, sealer.storage_keys, locations_of(config, file))
     if fault is None:
         return config
     log.warning("responses and conversations are not stored", reason=str(fault), hint="set `state`, or state: none")

@@ -26,7 +26,7 @@ def _unknown(provider: str, model: str, usage: Usage) -> int | None:
 class Summary(Observer):
     """Counts requests for models and other endpoints. Lists of models and the like do not count.
 
-    `price`: set it to that of the gateway's services.
+    `price`: set it to that of the gateway's gateway.
     """
 
     def __init__(self) -> None:

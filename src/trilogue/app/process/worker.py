@@ -8,11 +8,12 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import structlog
 
+from trilogue.app.admin_routes import admin_routes
 from trilogue.app.key_watch import KeyWatch
 from trilogue.app.process import resources
 from trilogue.app.process.resources import Descriptors
@@ -21,15 +22,21 @@ from trilogue.app.worker import WorkerState
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.access.key_watch import KeyWatch
+from trilogue.app.worker import Worker
+from trilogue.base.problems import ConfigError
+from trilogue.config.types import Config
+from trilogue.gateway.admin.administration import Administration
 from trilogue.gateway.admin.app import AdminApi
-from trilogue.gateway.admin.routes import AdminContext
+from trilogue.gateway.admin.routes import AdminContext, AdminRoute
 from trilogue.gateway.admin.worker_group import OtherWorkers
-from trilogue.gateway.endpoints.app import Gateway, not_http
+from trilogue.gateway.endpoints.app import GatewayApp, not_http
 from trilogue.gateway.features.capture.worker_capture import WorkerCapture
+from trilogue.gateway.features.metrics.families import WORKERS_EXPECTED
 from trilogue.gateway.features.metrics.gauges import register_capture, register_cluster, register_gauges, register_usage
 from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
+from trilogue.gateway.features.usage.client_route import usage_handler
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import GatewayApp
 from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.log.setup import configure_logging
@@ -54,16 +61,25 @@ IDLE_TICKS = 50
 """Ticks without a request after which free memory is returned to the system."""
 
 Load = Callable[[], Config]
-Build = Callable[[Config], Services]
+Build = Callable[[Config], GatewayApp]
 
 
-class Worker:
+class WorkerProcess:
     """One process that serves until it is stopped. `parent`: the supervisor; the worker ends when that is gone."""
 
-    def __init__(self, config: Config, load: Load, build: Build, state: WorkerState, parent: int | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        load: Load,
+        build: Build,
+        worker: Worker,
+        usage: UsageObserver | None,
+        parent: int | None = None,
+    ) -> None:
         resources.keep_free()  # must come before the first thread
         self._load = load
-        self._state = state
+        self._worker = worker
+        self._config = config
         self._build = build
         self._parent = parent
         self._retiring: set[asyncio.Task[None]] = set()
@@ -80,24 +96,24 @@ class Worker:
         """where several workers find each other's sockets; None for a single one"""
         self.metrics: WorkerMetrics | None = None
         """None if they are off, or without an admin interface, which shows them"""
-        self.usage: UsageObserver | None = None
+        self.usage = usage
         """None if usage is not counted"""
         self.capture: WorkerCapture | None = None
         self._ticks = 0
         self._guard = Guard()
-        self.gateway = Gateway(build(config))
-        self._key_watch = KeyWatch(self.gateway, state, self._forget)
+        self.app = GatewayApp(build(config), reads={"/usage": usage_handler(usage)}, connected=worker.cluster.connected)
+        self._key_watch = KeyWatch(self.app, worker, self._forget)
 
     async def serve(self, sock: socket.socket) -> None:
         """Serve clients on this socket, and admins on `admin_socket`, which all workers share, until drained."""
         self._handle_signals()
         listeners = self._listeners
-        listeners.append(Listener(self.gateway, not_http))
+        listeners.append(Listener(self.app, not_http))
         await listeners[0].open(sock)
-        self._state.stores.start()
+        self._worker.stores.start()
         if self.admin_socket is not None:
             workers = OtherWorkers(self.shared_folder)
-            admin = AdminApi(self._admin_context(workers))
+            admin = AdminApi(self._admin, self._admin_routes(workers))
             self._register_metrics()
             self._worker_server = await workers.listen()
             listeners.append(Listener(admin, not_http))
@@ -111,20 +127,26 @@ class Worker:
             await self._pause()
         await self._drain()
 
-    def _services(self) -> Services:
-        return self.gateway.services
+    def _gateway(self) -> GatewayApp:
+        return self.app.gateway
 
-    def _admin_context(self, workers: OtherWorkers) -> AdminContext:
-        running = self.gateway.running
-        return AdminContext(self._services, workers, self.metrics, running, self.usage, self.capture)
+    def _admin(self) -> Administration:
+        return self._worker.admin
+
+    def _admin_routes(self, workers: OtherWorkers) -> Iterator[AdminRoute]:
+        context = AdminContext(self._admin, workers, self.app.running)
+        return admin_routes(context, self._worker, self.metrics, self.usage, self.capture)
 
     def _register_metrics(self) -> None:
         """Register the metrics that are read when they are asked for."""
         if self.metrics is None:
             return
-        register_gauges(self.metrics, self.gateway.running, self._services)
-        if self._state.cluster.member is not None:
-            register_cluster(self.metrics, self._state.cluster)
+        worker = self._worker
+        register_gauges(self.metrics, self.app.running, self._gateway, worker.store_health, worker.approvals)
+        workers = self._config.server.workers  # a reload does not change it
+        self.metrics.register(WORKERS_EXPECTED, lambda: [((), workers)])
+        if worker.cluster.member is not None:
+            register_cluster(self.metrics, worker.cluster)
         if self.usage is not None:
             register_usage(self.metrics, self.usage)
         if self.capture is not None:
@@ -136,17 +158,18 @@ class Worker:
             journal.flush()
             os._exit(128 + number)
         self._at_once = number == signal.SIGINT
-        self.gateway.running.leaving = True
+        self.app.running.leaving = True
         self._stopped.set()
 
     def reload(self) -> None:
-        """Use the new configuration, or keep the old one if it is invalid. Running requests keep their services."""
+        """Use the new configuration, or keep the old one if it is invalid. Running requests keep their gateway."""
         config = load_or_none(self._load)
         if config is None:
             return
-        old, self.gateway.services = self.gateway.services, self._build(config)
+        old, self.app.gateway = self.app.gateway, self._build(config)
+        self._config = config
         self._forget()
-        self._state.stores.start()
+        self._worker.stores.start()
         retiring = asyncio.get_running_loop().create_task(self._retire(old))
         self._retiring.add(retiring)
         retiring.add_done_callback(self._retiring.discard)
@@ -165,7 +188,7 @@ class Worker:
         if self._parent is not None and os.getppid() != self._parent:
             self.stop(signal.SIGTERM)
         # Also without requests: other processes want our counts, and commands change accounts.
-        self._state.tick()
+        self._worker.tick()
         self._guard.run("log", journal.catch_up)
         self._guard.run("file descriptors", self._descriptors.look)
         if self.capture is not None:
@@ -183,7 +206,7 @@ class Worker:
 
     def _tidy(self) -> None:
         """Collect garbage and return memory when there are no requests that it would delay."""
-        if self.gateway.running.requests:
+        if self.app.running.requests:
             self._idle_ticks = 0
             return
         self._idle_ticks += 1
@@ -203,7 +226,7 @@ class Worker:
 
     async def _drain(self) -> None:
         """Let running responses finish. Those that take too long end with an error; none is cut off."""
-        running, seconds = self.gateway.running, self.gateway.services.config.server.drain_seconds
+        running, seconds = self.app.running, self._config.server.drain_seconds
         loop = asyncio.get_running_loop()
         loop.call_later(max(0.0, seconds - ERROR_SECONDS), running.stop_all)
         until = loop.time() + seconds + ERROR_SECONDS
@@ -218,16 +241,16 @@ class Worker:
             self._worker_server.close()
         await close_all(
             *([("captures", self.capture.aclose)] if self.capture is not None else []),
-            ("connections", self.gateway.services.aclose),
-            ("state", self._state.aclose),
+            ("connections", self.app.gateway.upstreams.aclose),
+            ("state", self._worker.aclose),
             ("log", journal.finish),
         )
 
-    async def _retire(self, services: Services) -> None:
+    async def _retire(self, gateway: GatewayApp) -> None:
         """Close the old connections once the requests that use them have ended."""
-        while self.gateway.running.using(services):
+        while self.app.running.using(gateway):
             await asyncio.sleep(RETIRE_SECONDS)
-        await services.aclose()
+        await gateway.upstreams.aclose()
 
 
 def load_or_none(load: Load) -> Config | None:

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import structlog
 
-from trilogue.base.secrets import Secret
 from trilogue.gateway.access.key_store import KeyMark, KeyStore, exists
 from trilogue.gateway.access.managed import ManagedKey
 from trilogue.gateway.log.guard import Guard
 from trilogue.storage.database import database_of
+from trilogue.storage.locations import is_postgresql
 from trilogue.storage.store import StoreError
 
 log = structlog.get_logger("trilogue.keys")

@@ -7,16 +7,16 @@ request; what only the others know is asked of them (`other_workers`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from urllib.parse import parse_qs
 
 import structlog
 
-from trilogue.app.admin_routes import PARTS
 from trilogue.base.json.text import dump
 from trilogue.errors import ClientError
+from trilogue.gateway.admin.administration import Administration
 from trilogue.gateway.admin.identity import admitted
-from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminContext, AdminError, AdminRoute, Identity, Page, Reply
+from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminError, AdminRoute, Identity, Page, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.net.server.request import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone, HttpRequest
 from trilogue.net.server.responder import Responder
@@ -29,9 +29,9 @@ _COMMON = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosnif
 class AdminApi:
     """The application."""
 
-    def __init__(self, context: AdminContext) -> None:
-        self._services = context.services
-        self._routes = checked_routes(route for part in PARTS for route in part(context))
+    def __init__(self, admin: Callable[[], Administration], routes: Iterable[AdminRoute]) -> None:
+        self._admin = admin
+        self._routes = checked_routes(routes)
 
     async def __call__(self, request: HttpRequest, responder: Responder) -> None:
         """Respond to one request, with JSON unless its handler returns a page."""
@@ -51,17 +51,17 @@ class AdminApi:
         )
 
     async def _reply(self, request: HttpRequest, peer: str) -> Reply:
-        services = self._services()
+        admin = self._admin()
         parts = [part for part in request.path.split("/") if part]
         route, ids = self._find(request.method, parts)
-        caller = None if route is not None and route.is_open else admitted(request, peer, services)
+        caller = None if route is not None and route.is_open else admitted(request, peer, admin)
         if route is None:
             raise self._no_such_path(request.method, parts)
         if caller is not None:
             _check_role(caller, route)
-        services.sync()
+        admin.gateway.upstreams.sync()
         query = {name: values[0] for name, values in parse_qs(request.query.decode("latin-1")).items()}
-        return await route.handler(AdminCall(request, services, ids, query, caller, peer))
+        return await route.handler(AdminCall(request, admin, ids, query, caller, peer))
 
     def _find(self, method: str, parts: list[str]) -> tuple[AdminRoute | None, tuple[str, ...]]:
         for route in self._routes:

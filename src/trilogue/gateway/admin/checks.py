@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
@@ -19,14 +19,14 @@ _TAKEN_HEADERS = OF_CONNECTION | {"host", "cookie", "origin", "authorization", "
 Findings = Iterator[tuple[str, str]]
 
 
-def check_admin(admin: AdminSettings, gateway: tuple[int, str]) -> Findings:
+def check_admin(admin: AdminSettings, gateway: tuple[int, str], client_keys: Sequence[Secret]) -> Findings:
     """Yield everything that makes the settings of the admin interface unusable, except for its host.
 
     `gateway`: the port and the host at which clients connect.
     """
     if admin.public_url and _bad_url(admin.public_url):
         yield "admin.public_url", "must be an http(s) URL without a login"
-    yield from _check_keys(admin)
+    yield from _check_keys(admin, client_keys)
     if admin.sign_on is not None:
         yield from _check_sign_on(admin, admin.sign_on)
     if not admin.admits_somebody:
@@ -63,7 +63,7 @@ def admin_secrets(admin: AdminSettings) -> Iterator[tuple[str, Secret]]:
         yield "admin.sign_on.oidc.client_secret", sign_on.oidc.client_secret
 
 
-def _check_keys(admin: AdminSettings) -> Findings:
+def _check_keys(admin: AdminSettings, client_keys: Sequence[Secret]) -> Findings:
     found = [] if admin.key is None else [("admin.key", admin.key)]
     names = {MAIN_KEY}
     for index, one in enumerate(admin.keys):
@@ -77,7 +77,7 @@ def _check_keys(admin: AdminSettings) -> Findings:
     for index, (path, key) in enumerate(found):
         if len(key.reveal()) < MIN_SECRET:
             yield path, f"must have at least {MIN_SECRET} characters"
-        if any(one.key == key for one in config.keys):
+        if key in client_keys:
             yield path, "must not be one of the client keys"
         same = next((other for other, one in found[:index] if one == key and key), None)
         if same is not None:

@@ -14,13 +14,11 @@ from msgspec import Struct
 from trilogue.base.json.text import parse_request
 from trilogue.errors import ClientError
 from trilogue.gateway.access.audit_log import Actor
+from trilogue.gateway.admin.administration import Administration
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.endpoints.generate import ActiveRequests
-from trilogue.gateway.features.capture.worker_capture import WorkerCapture
-from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
-from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.model import Json
 from trilogue.net.paths import match_path
 from trilogue.net.server.request import HttpRequest
@@ -65,11 +63,16 @@ class AdminCall(Struct, eq=False):
     """
 
     request: HttpRequest
-    services: Services
+    admin: Administration
     ids: tuple[str, ...]
     query: dict[str, str]
     caller: Identity | None = None
     peer: str = ""
+
+    @property
+    def gateway(self) -> Gateway:
+        """The gateway in use."""
+        return self.admin.gateway
 
     @property
     def actor(self) -> Actor:
@@ -107,18 +110,15 @@ class AdminRoute(Struct, frozen=True):
 
 
 class AdminContext(Struct, frozen=True):
-    """What parts are made from. `services`: returns those in use; a reload replaces them.
+    """What routes are made from. `admin`: returns the one in use; a reload replaces it.
 
-    `metrics`: None if they are off. `running`: the requests that this worker handles now. `usage`: None if it is not
-    counted. `capture`: None in a worker that cannot capture requests.
+    `running`: the requests that this worker handles now.
     """
 
-    services: Callable[[], Services]
+    admin: Callable[[], Administration]
     workers: OtherWorkers
-    metrics: WorkerMetrics | None
     running: ActiveRequests
-    usage: UsageObserver | None = None
-    capture: WorkerCapture | None = None
 
-
-Part = Callable[[AdminContext], tuple[AdminRoute, ...]]
+    def gateway(self) -> Gateway:
+        """Return the gateway in use."""
+        return self.admin().gateway

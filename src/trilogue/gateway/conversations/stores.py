@@ -7,7 +7,6 @@ the settings opens another one; the old one is closed once no request uses it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from trilogue.gateway.conversations.settings import StateSettings
@@ -17,17 +16,11 @@ from trilogue.gateway.conversations.store.service import StoreService
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.storage.database import database_of
 from trilogue.storage.database.postgresql import PostgresqlDatabase
+from trilogue.storage.locations import MEMORY
 from trilogue.storage.store import StoreHealth
 
-FILE_NAME = "responses.db"
-MEMORY = "memory"
 _HOUR, _DAY = 3_600.0, 86_400.0
 _VOLATILE_BYTES = 64 * 2**20
-
-
-def place_of(settings: StateSettings, file: Path) -> str:
-    """Return where a configuration keeps things, as `database_of` takes it. `file`: the default."""
-    return settings.store.reveal() if settings.store is not None else str(file)
 
 
 def limits_of(settings: StateSettings) -> StoreLimits:
@@ -97,10 +90,9 @@ class Stores(NamedTuple):
 
 
 class WorkerStores:
-    """The stores of one worker over all its configurations. `file`: where things are kept by default."""
+    """The stores of one worker over all its configurations. `keys`: they encrypt what is stored."""
 
-    def __init__(self, file: Path, keys: Sequence[bytes]) -> None:
-        self._file = file
+    def __init__(self, keys: Sequence[bytes]) -> None:
         self._keys = keys
         self._settings: StateSettings | None = None
         self._durable: GatewayStore | None = None
@@ -108,8 +100,11 @@ class WorkerStores:
         """stores of earlier configurations, which running requests may still use"""
         self._volatile = self._in_memory(StateSettings())
 
-    def take(self, settings: StateSettings) -> Stores:
-        """Return the stores for a configuration: those of the last one, if it keeps things in the same way."""
+    def configure(self, settings: StateSettings, where: str) -> Stores:
+        """Return the stores for a configuration: those of the last one, if it keeps things in the same way.
+
+        `where`: as `database_of` takes it.
+        """
         if settings != self._settings:
             hours = StateSettings().reasoning_hours if self._settings is None else self._settings.reasoning_hours
             if settings.reasoning_hours != hours:
@@ -118,7 +113,7 @@ class WorkerStores:
             self._settings = settings
             if self._durable is not None:
                 self._replaced.append(self._durable)
-            self._durable = self._open(settings) if settings.kept else None
+            self._durable = GatewayStore(where, self._keys, limits_of(settings)) if settings.kept else None
         return Stores(self._durable, self._volatile)
 
     def start(self) -> None:
@@ -133,9 +128,6 @@ class WorkerStores:
             total_bytes=4 * _VOLATILE_BYTES,
         )
         return GatewayStore(MEMORY, self._keys, limits)
-
-    def _open(self, settings: StateSettings) -> GatewayStore:
-        return GatewayStore(place_of(settings, self._file), self._keys, limits_of(settings))
 
     @property
     def health(self) -> StoreHealth | None:

@@ -92,7 +92,7 @@ async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> S
 
 def _has_background(context: RequestContext, target: Upstream) -> bool:
     """Return whether an upstream runs responses in the background itself."""
-    provider = context.entry.services.providers[target.provider]
+    provider = context.entry.gateway.upstreams.providers[target.provider]
     client = context.entry.client
     return client in provider.protocols and not provider.is_demo and provider.profile(target.model, client).keeps_state
 
@@ -189,7 +189,7 @@ async def _run_job(run: _Run, started: asyncio.Future[None]) -> None:
 async def _respond(run: _Run, responder: Responder) -> bool:
     """Run the request of a job, as the application does. Return whether it was stopped."""
     context = run.context = _own_context(run, responder)
-    record, observers = context.record, context.entry.services.observers
+    record, observers = context.record, context.entry.gateway.observers
     begin(context, observers)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(run.call.body)

@@ -27,7 +27,7 @@ from trilogue.gateway.conversations.compaction import (
 from trilogue.gateway.conversations.fields import input_items, read_state_fields, with_ids
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.call import Call, read_asked
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
 from trilogue.gateway.request.ownership import check_body
@@ -51,14 +51,14 @@ _ECHOED: dict[str, Json] = {"tool_choice": "auto", "text": {"format": {"type": "
 
 async def handle(context: RequestContext) -> None:
     """Respond to a request to the endpoint for compaction."""
-    services = context.entry.services
-    body = await context.request.body(services.limits.max_body_bytes)
+    gateway = context.entry.gateway
+    body = await context.request.body(gateway.settings.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)
     if len(body) > LARGE_BYTES:
         asked = await read_large(context, body)
     else:
-        asked = read_asked(body, services.only_model, strict=context.strict)
+        asked = read_asked(body, gateway.models.only_model, strict=context.strict)
     call = replace(new_call(context, asked, context.strict), stream=False)
     fields = read_state_fields(call.body)
     fields.store = False  # the API keeps nothing of a compaction
@@ -78,22 +78,22 @@ async def handle(context: RequestContext) -> None:
 
 
 async def _compact(context: RequestContext, call: Call, routed: Sequence[Upstream]) -> None:
-    targets, own = compacting(routed, call, context.entry.services, NO_ENDPOINT)
+    targets, own = compacting(routed, call, context.entry.gateway, NO_ENDPOINT)
     # Only the upstream can read what it returns, so there is nothing to judge.
     passed = replace(call, path=CODECS[call.client].endpoint.compaction, policies=None) if own else None
     client, response = await _responded(context, call, targets, NO_ENDPOINT, passed)
     if response is not None:
-        client.send_instead(_compacted(call, response, context.entry.services))
+        client.send_instead(_compacted(call, response, context.entry.gateway))
 
 
 async def compact_turn(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> None:
     """Respond to a request that ends with the item that asks for a compaction."""
-    services, turn = context.entry.services, call.turn
-    targets, own = compacting(targets, call, services, NO_TRIGGER)
+    gateway, turn = context.entry.gateway, call.turn
+    targets, own = compacting(targets, call, gateway, NO_TRIGGER)
     client, response = await _responded(context, call, targets, NO_TRIGGER, call if own else None)
     if response is None:
         return
-    body = _compacted_turn(call, response, services)
+    body = _compacted_turn(call, response, gateway)
     if turn is not None:
         with watching(context):
             await turn.keep(dump(body), None)
@@ -101,17 +101,17 @@ async def compact_turn(context: RequestContext, call: Call, targets: Sequence[Up
 
 
 def compacting(
-    targets: Sequence[Upstream], call: Call, services: Services, form: Remedy
+    targets: Sequence[Upstream], call: Call, gateway: Gateway, form: Remedy
 ) -> tuple[tuple[Upstream, ...], bool]:
     """Return the targets that can compact, and whether they do it by themselves. Raises Unsupported if there are none.
 
     All of them do it in the same way as the first one: what comes next depends on it. `form`: how the client asks.
     """
-    alone = len(targets) == 1 and len(services.pools.pools[targets[0].provider].accounts) == 1
+    alone = len(targets) == 1 and len(gateway.upstreams.pools.pools[targets[0].provider].accounts) == 1
     # In strict mode, a summary by the model would be refused. Of a response that only the upstream knows, only the
     # upstream has the history.
     trusts = alone or refuses(call.strict, LOSS) or (call.turn is not None and call.turn.foreign is not None)
-    able = [(target, own) for target in targets if (own := _compacts(target, call, services, form, trusts)) is not None]
+    able = [(target, own) for target in targets if (own := _compacts(target, call, gateway, form, trusts)) is not None]
     if not able:
         items = input_items(read_state_fields(call.body).input)
         raise Unsupported(f"input[{len(items) - 1}]" if form is NO_TRIGGER else "input", _REFUSED)
@@ -119,17 +119,17 @@ def compacting(
     return tuple(target for target, own in able if own is first), first
 
 
-def _compacts(target: Upstream, call: Call, services: Services, form: Remedy, trusts: bool) -> bool | None:
+def _compacts(target: Upstream, call: Call, gateway: Gateway, form: Remedy, trusts: bool) -> bool | None:
     """Return whether a target compacts by itself; None if not even its model may write a summary.
 
     `trusts`: it may do so because nobody else has to go on. What it returns can only be read by the account that made
     it: if that one fails, or another model is chosen, the conversation would be over.
     """
-    provider = services.providers[target.provider]
+    provider = gateway.upstreams.providers[target.provider]
     profile = provider.profile(target.model, call.client)
     # A server that keeps nothing is not OpenAI's own, whatever its models are called.
     if call.client in provider.protocols and not provider.is_demo and profile.compacts and profile.keeps_state:
-        known = services.pools.pools[target.provider].lessons.of(target.model)
+        known = gateway.upstreams.pools.pools[target.provider].lessons.of(target.model)
         if all(remedy.path != form.path for remedy in known):
             return trusts or provider.compacts_itself or not provider.summarizes
     return False if provider.summarizes else None
@@ -143,19 +143,19 @@ async def _responded(
     `passed`: the request to an upstream that compacts. Return the model's response in the client's protocol; None if
     the client has got a response, or an error.
     """
-    services = context.entry.services
+    gateway = context.entry.gateway
     asking: Call | None = None
     if passed is None:
         first = asking = _asking(call)
     else:
         first = passed
-        if _may_ask_model(call, services, targets):
+        if _may_ask_model(call, gateway, targets):
             asking = _asking(call)
     client = CompactionResponse(
         first,
         context.responder,
         context.record,
-        services.observers,
+        gateway.observers,
         form=form,
         in_events=call.stream,
         asking=asking,
@@ -173,14 +173,14 @@ def _asking(call: Call) -> Call:
     return replace(call, body=summary_request(history), stream=False, turn=None, losses=losses, summary=True)
 
 
-def _may_ask_model(call: Call, services: Services, targets: Sequence[Upstream]) -> bool:
+def _may_ask_model(call: Call, gateway: Gateway, targets: Sequence[Upstream]) -> bool:
     """Return whether a model may write the summary if its upstream refuses to compact."""
     if refuses(call.strict, LOSS) or (call.turn is not None and call.turn.foreign is not None):
         return False
-    return all(services.providers[target.provider].summarizes for target in targets)
+    return all(gateway.upstreams.providers[target.provider].summarizes for target in targets)
 
 
-def _compacted(call: Call, response: dict[str, Json], services: Services) -> dict[str, Json]:
+def _compacted(call: Call, response: dict[str, Json], gateway: Gateway) -> dict[str, Json]:
     """Return the object that the endpoint responds with: the messages that stay, and the item with the summary."""
     turn, identifier = call.turn, _new_id(call)
     own = input_items(read_state_fields(call.sent).input)
@@ -197,7 +197,7 @@ def _compacted(call: Call, response: dict[str, Json], services: Services) -> dic
     }
 
 
-def _compacted_turn(call: Call, response: dict[str, Json], services: Services) -> dict[str, Json]:
+def _compacted_turn(call: Call, response: dict[str, Json], gateway: Gateway) -> dict[str, Json]:
     """Return the response to a request with the trigger: that of the model, with the item as its only output."""
     asked, identifier = parse_request(call.sent), _new_id(call)
     item = compaction_item(summary_of(response), call.client, call.sealer, identifier)

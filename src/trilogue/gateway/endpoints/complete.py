@@ -48,15 +48,15 @@ def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) 
 
 async def complete(context: RequestContext, client: ClientResponse, targets: Sequence[Upstream]) -> None:
     """Send a response, streamed or not, or an error. Raises ClientGone, and errors of the request itself."""
-    responder, services = context.responder, context.entry.services
+    responder, gateway = context.responder, context.entry.gateway
     limits = TimeLimits(context.cancellation, responder)
     context.in_band = client.fail_in_band
     context.request.on_gone = context.cancellation.client_gone
     key = context.entry.key
-    is_limited = key is not None and (key.restricted or services.limiter.applies_to_all)
+    is_limited = key is not None and (key.restricted or gateway.limiter.applies_to_all)
     keepalive = None
     if client.streams:
-        keepalive = KeepAlive(services.limits.keepalive_seconds, responder, client.keepalive)
+        keepalive = KeepAlive(gateway.settings.keepalive_seconds, responder, client.keepalive)
     try:
         await (_respond_within_limits if is_limited else respond)(context, client, limits, targets)
     except UpstreamError as error:
@@ -83,7 +83,7 @@ async def _respond_within_limits(
         await respond(context, client, limits, allowed)
     finally:
         if reservation is not None:
-            context.entry.services.limiter.settle(reservation, context.record)
+            context.entry.gateway.limiter.settle(reservation, context.record)
 
 
 def _fail(context: RequestContext, client: ClientResponse, error: UpstreamError) -> None:

@@ -133,7 +133,7 @@ ROUTES = (
 
 
 async def _body(context: RequestContext) -> bytes:
-    return await context.request.body(context.entry.services.limits.max_body_bytes)
+    return await context.request.body(context.entry.gateway.settings.max_body_bytes)
 
 
 async def _items(context: RequestContext, store: GatewayStore, fields: dict[str, Raw]) -> list[bytes]:

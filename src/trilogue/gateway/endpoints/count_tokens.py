@@ -52,14 +52,16 @@ class TokenCount(Struct, frozen=True):
 
 async def handle(context: RequestContext) -> None:
     """Respond with a token count, or with an estimate if no upstream can count. Raises ClientGone and TrilogueError."""
-    body = await context.request.body(context.entry.services.limits.max_body_bytes)
+    body = await context.request.body(context.entry.gateway.settings.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)
     large = len(body) > LARGE_BYTES
     if large:
         asked = await read_large(context, body)
     else:
-        asked = read_asked(body, context.entry.services.only_model, strict=context.strict, head=context.entry.head)
+        asked = read_asked(
+            body, context.entry.gateway.models.only_model, strict=context.strict, head=context.entry.head
+        )
     context.record.model = asked.model
     targets: Sequence[Upstream] = await targets_of(context, asked.model)
     await check_body(context, asked.body, targets)
@@ -72,7 +74,7 @@ async def handle(context: RequestContext) -> None:
         call, targets = judged.call, judged.targets
         asked = replace(asked, body=call.body, model=call.model, losses=call.losses)
     body, target = asked.body, check_allowed(context, asked.model, targets, asked.body)[0]
-    provider = context.entry.services.providers[target.provider]
+    provider = context.entry.gateway.upstreams.providers[target.provider]
     record = context.record
     record.provider = provider.name
     protocol = context.entry.client if context.entry.client in provider.protocols else provider.protocol

@@ -21,7 +21,7 @@ def event_stream(context: RequestContext) -> Iterator[Responder]:
     responder = context.responder
     responder.start(200, SSE_HEADERS)
     context.in_band = lambda _: responder.end()
-    seconds = context.entry.services.limits.keepalive_seconds
+    seconds = context.entry.gateway.settings.keepalive_seconds
     keepalive = KeepAlive(seconds, responder, lambda: None if responder.busy else responder.send(COMMENT))
     try:
         with watching(context):

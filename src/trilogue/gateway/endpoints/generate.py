@@ -43,9 +43,9 @@ class ActiveRequests:
         self.draining = False
         """the time for draining is over: new requests on open connections are refused"""
 
-    def using(self, services: object) -> bool:
-        """Return whether any running request needs these services."""
-        return any(context.entry.services is services for context in self.requests)
+    def using(self, gateway: object) -> bool:
+        """Return whether any running request needs these gateway."""
+        return any(context.entry.gateway is gateway for context in self.requests)
 
     def stop_revoked(self, keys: Sequence[ManagedKey]) -> None:
         """End the requests of keys that were revoked together with their running requests."""
@@ -68,15 +68,15 @@ async def handle(context: RequestContext) -> None:
 
 async def read_call(context: RequestContext) -> Call:
     """Read a request, and look up what it refers to."""
-    services = context.entry.services
-    body = await context.request.body(services.limits.max_body_bytes)
+    gateway = context.entry.gateway
+    body = await context.request.body(gateway.settings.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)
     strict = context.strict
     if len(body) > LARGE_BYTES:
         asked = await read_large(context, body)
     else:
-        asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
+        asked = read_asked(body, gateway.models.only_model, strict=strict, head=context.entry.head)
     call = new_call(context, asked, strict)
     if context.entry.continues:
         call.turn = await stored_turn(context, call.body)
@@ -85,10 +85,10 @@ async def read_call(context: RequestContext) -> Call:
 
 async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] = ()) -> None:
     """Respond to a request that was read. `targets`: where it may go, if that is known."""
-    services = context.entry.services
+    gateway = context.entry.gateway
     try:
-        targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
-        if services.keys.is_shared:
+        targets = targets or gateway.models.resolved((call.model, call.client)) or await targets_of(context, call.model)
+        if gateway.access.keys.is_shared:
             await check_body(context, call.body, targets)
             watch_made_objects(context, call.body)
         if context.entry.judged:
@@ -97,7 +97,7 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
                 return
             call, targets = judged.call, judged.targets
         for target in targets:
-            if services.providers[target.provider].protocols != (call.client,):
+            if gateway.upstreams.providers[target.provider].protocols != (call.client,):
                 # An upstream may get the request in another protocol, and the client may not know how to return its
                 # reasoning.
                 if _TOOLS.search(call.body if call.turn is None else call.whole) is not None:
@@ -106,7 +106,7 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
         if context.entry.continues and call.body.find(TRIGGER_MARK) >= 0 and asks_for_compaction(call.body):
             await compact_turn(context, call, targets)
             return
-        client = ClientResponse(call, context.responder, context.record, services.observers)
+        client = ClientResponse(call, context.responder, context.record, gateway.observers)
         await complete(context, client, targets)
     finally:
         if call.policies is not None:
@@ -122,7 +122,7 @@ async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | No
         calls = codec.unsealed_calls(body)
     if not calls and codec.may_hold_sealed(body, True):
         return None
-    memory = ReasoningMemory(context.entry.services.stores, context.owner, body)
+    memory = ReasoningMemory(context.entry.gateway.stores, context.owner, body)
     if calls:
         with watching(context):
             await memory.find(calls)

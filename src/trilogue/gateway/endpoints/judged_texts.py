@@ -47,15 +47,15 @@ class NotJudged(ClientError):
 
 async def judge_other(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> OtherCall:
     """Apply the policies to a request, and return it as it may go out. Raises NotJudged and StoppedByPolicy."""
-    endpoint, services = call.route.endpoint, context.entry.services
-    if endpoint.path in services.config.server.unjudged_endpoints:
+    endpoint, gateway = call.route.endpoint, context.entry.gateway
+    if endpoint.path in gateway.settings.unjudged_endpoints:
         return call
     names = list(dict.fromkeys(named_models(context, call)))
     applying = [one for name in names or [""] for one in chosen_policies(context, name, targets).policies]
     runs = endpoint.paid != "nothing" and makes_something(context)
-    if not names and runs and services.policies is not None:
+    if not names and runs and gateway.policies is not None:
         # Any model may be behind it, also one that has policies of its own.
-        applying += services.policies.of_some_models
+        applying += gateway.policies.of_some_models
     if not applying:
         return call
     if not endpoint.texts or not call.body or len(names) > 1:

@@ -39,7 +39,7 @@ class JudgedRequest(Struct, frozen=True):
 
 def chosen_policies(context: RequestContext, model: str, targets: Sequence[Upstream]) -> ChosenPolicies:
     """Return the policies for a request. Raises UnknownPolicy."""
-    entry, table = context.entry, context.entry.services.policies
+    entry, table = context.entry, context.entry.gateway.policies
     own = entry.key.options.policies if entry.key is not None else ()
     if table is None:
         if own:
@@ -56,7 +56,7 @@ def _with_fallbacks(
 ) -> ChosenPolicies:
     """Return policies with those of all other models that a request names: the upstream may use one of them instead."""
     fields = CODECS[call.client].endpoint.model_fields
-    if context.entry.services.policies is None or not may_name_others(call.body, fields):
+    if context.entry.gateway.policies is None or not may_name_others(call.body, fields):
         return chosen
     policies = list(chosen.policies)
     for name in models_of(call.body, fields):
@@ -109,8 +109,8 @@ async def judge_request(context: RequestContext, call: Call, targets: Sequence[U
     with _kept_alive(context, call), watching(context):
         call, targets = await _judged(context, call, policies, targets)
         if policies.stopped is not None:
-            services = context.entry.services
-            await WordsResponse(call, context.responder, context.record, services.observers).say(policies.stopped)
+            gateway = context.entry.gateway
+            await WordsResponse(call, context.responder, context.record, gateway.observers).say(policies.stopped)
             return None
     return JudgedRequest(call, targets)
 
@@ -136,7 +136,7 @@ async def _judged(
 
 
 def _begin(context: RequestContext, call: Call, chosen: ChosenPolicies) -> RequestPolicies:
-    table, record = context.entry.services.policies, context.record
+    table, record = context.entry.gateway.policies, context.record
     if table is None:
         raise UnknownPolicy(chosen.policies[0].name)
     about = Context(
@@ -154,7 +154,7 @@ async def _respond(context: RequestContext, call: Call) -> None:
     judged = await judge_request(context, call, await targets_of(context, call.model))
     if judged is None:
         return
-    client = ClientResponse(judged.call, context.responder, context.record, context.entry.services.observers)
+    client = ClientResponse(judged.call, context.responder, context.record, context.entry.gateway.observers)
     try:
         await complete(context, client, judged.targets)
     finally:
@@ -165,12 +165,12 @@ async def _respond(context: RequestContext, call: Call) -> None:
 @contextmanager
 def _kept_alive(context: RequestContext, call: Call) -> Iterator[None]:
     """Send keep-alives to a client that waits for a stream while policies judge its request."""
-    services = context.entry.services
-    client = ClientResponse(call, context.responder, context.record, services.observers)
+    gateway = context.entry.gateway
+    client = ClientResponse(call, context.responder, context.record, gateway.observers)
     context.in_band = client.fail_in_band
     keepalive = None
     if call.stream:
-        keepalive = KeepAlive(services.limits.keepalive_seconds, context.responder, client.keepalive)
+        keepalive = KeepAlive(gateway.settings.keepalive_seconds, context.responder, client.keepalive)
     try:
         yield
     finally:

@@ -82,7 +82,7 @@ async def ask_model(origin: RequestContext, question: JudgeQuestion, request_id:
     """
     responder = InternalResponder()
     context = _context(origin, responder, request_id)
-    record, observers, body = context.record, context.entry.services.observers, _body(question)
+    record, observers, body = context.record, context.entry.gateway.observers, _body(question)
     begin(context, observers)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)

@@ -51,7 +51,7 @@ class CreateEvent(Struct, frozen=True):
 async def create(context: RequestContext) -> None:
     """Respond to one message. Raises like `generate.handle`."""
     request, responder = context.request, context.responder
-    message = await request.body(context.entry.services.limits.max_body_bytes)
+    message = await request.body(context.entry.gateway.settings.max_body_bytes)
     if len(message) > LARGE_BYTES:
         with watching(context):
             event = await in_thread(read_create, message)
@@ -101,16 +101,16 @@ def _value(fields: Mapping[str, Raw], name: str) -> Json:
 
 async def prepare(context: RequestContext) -> None:
     """Respond with a response without output, which the client can continue. No model is asked."""
-    services, call = context.entry.services, await read_call(context)
+    gateway, call = context.entry.gateway, await read_call(context)
     turn = call.turn
     if turn is None:
         text = "only an upstream knows what the request refers to: it cannot be prepared without asking one"
         raise BadRequest(text, path="generate")
     # A model that does not exist is an error now, and not only when it is asked.
-    if not services.resolved((call.model, call.client)):
+    if not gateway.models.resolved((call.model, call.client)):
         await targets_of(context, call.model)
     with watching(context):
-        out = await _prepared(ClientResponse(call, context.responder, context.record, services.observers), turn)
+        out = await _prepared(ClientResponse(call, context.responder, context.record, gateway.observers), turn)
     context.responder.start(200, SSE_HEADERS)
     context.responder.end(out)
 

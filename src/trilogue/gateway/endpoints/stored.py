@@ -121,7 +121,7 @@ ROUTES = (
 
 def store_of(context: RequestContext) -> GatewayStore:
     """Return the store. Raises BadRequest if the configuration keeps nothing."""
-    store = context.entry.services.store
+    store = context.entry.gateway.store
     if store is None:
         text = "this gateway keeps no responses and conversations (state: none)"
         raise BadRequest(text, code="state_disabled")

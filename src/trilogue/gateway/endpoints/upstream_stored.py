@@ -170,7 +170,7 @@ async def _whole(context: RequestContext, response: StoredResponse, question: Qu
         async with asyncio.timeout(seconds):
             upstream = await _sent(context, response, question)
             try:
-                return await upstream.read(context.entry.services.limits.max_body_bytes)
+                return await upstream.read(context.entry.gateway.settings.max_body_bytes)
             finally:
                 await upstream.aclose()
     except TimeoutError:
@@ -188,7 +188,7 @@ async def _sent(context: RequestContext, response: StoredResponse, question: Que
         context.record.own_key = True
         account = account.for_client(context.entry.client_key, context.entry.client)
         owner = Owner(provider, account)
-    pool = context.entry.services.pools.pools[provider.name].account(account.name)
+    pool = context.entry.gateway.upstreams.pools.pools[provider.name].account(account.name)
     way = 0 if pool is None or pool.proxies is None else pool.proxies.choose(steady_time())
     upstream = await account.ways[way].send(_request(context, owner, response, question))
     if upstream.status < 300:
@@ -206,8 +206,8 @@ async def _sent(context: RequestContext, response: StoredResponse, question: Que
 
 def _owner(context: RequestContext, response: StoredResponse) -> Owner | None:
     """Return the account that keeps a response; None if it is not configured any more, or keeps nothing."""
-    services, origin, client = context.entry.services, response.origin, context.entry.client
-    provider = services.providers.get(origin.provider) if origin is not None else None
+    gateway, origin, client = context.entry.gateway, response.origin, context.entry.client
+    provider = gateway.upstreams.providers.get(origin.provider) if origin is not None else None
     account = provider.accounts.get(origin.account) if provider is not None and origin is not None else None
     if provider is None or account is None or provider.is_demo or client not in provider.protocols:
         return None

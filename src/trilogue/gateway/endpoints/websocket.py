@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from trilogue.base.json.text import dump
 from trilogue.gateway.conversations.connection import ConnectionResponses
 from trilogue.gateway.endpoints.socket_events import create, immediate_reply, refuse_binary
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit
 from trilogue.gateway.request.failures import error_reply, raw_headers
 from trilogue.gateway.request.request import RequestContext
@@ -56,7 +56,7 @@ log = structlog.get_logger("trilogue.gateway")
 class Application(Interface):
     """The gateway application, as far as this module uses it: called for each request that a connection carries."""
 
-    services: Services
+    gateway: Gateway
 
     def __call__(self, request: HttpRequest, responder: Responder) -> Coroutine[Any, Any, None]: ...
 
@@ -73,7 +73,7 @@ class WebSocketEndpoint:
         if upgrade is None:
             context.refuse(NO_OFFER)
             return
-        limits = entry.services.limits
+        limits = entry.gateway.settings
         socket = upgrade(SocketLimits(limits.max_body_bytes, limits.keepalive_seconds))
         socket.handler = SocketRequests(self._app, socket, context.request.head, entry, limits.max_body_bytes)
 
@@ -171,16 +171,16 @@ class SocketRequests:
 
     def _head(self, handler: Handler) -> Head:
         """Return the head of a message's request, admitted with the current configuration and its current keys."""
-        head, services = self._heads.get(handler), self._app.services
-        if head is None or not isinstance(head.note, Admission) or not _is_current(head.note, services):
+        head, gateway = self._heads.get(handler), self._app.gateway
+        if head is None or not isinstance(head.note, Admission) or not _is_current(head.note, gateway):
             head = self._heads[handler] = self._opened.changed()
             route = HttpRoute(handler, self._entry.client, self._entry.path)
-            head.note = replace(admit(HttpRequest(head, b""), services, route), connection=self._responses)
+            head.note = replace(admit(HttpRequest(head, b""), gateway, route), connection=self._responses)
         return head
 
 
-def _is_current(entry: Admission, services: Services) -> bool:
-    return entry.services is services and entry.keys_version == services.keys.version
+def _is_current(entry: Admission, gateway: Gateway) -> bool:
+    return entry.gateway is gateway and entry.keys_version == gateway.access.keys.version
 
 
 def _request_headers(headers: dict[str, str]) -> dict[str, str]:

@@ -8,9 +8,9 @@ import structlog
 
 from trilogue.base.clock import steady_time
 from trilogue.gateway.admin.audit import audited
-from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Reply
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.model import Json
 from trilogue.routing.pool.choice.account import Account
 from trilogue.routing.pool.pool import Pool
@@ -35,7 +35,7 @@ AFTER: dict[str, dict[str, Json]] = {
 """what an action leads to, for the audit log"""
 
 
-def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
+def routes() -> tuple[AdminRoute, ...]:
     """Return the routes of accounts. Workers share the state of accounts, so each can respond alone."""
     return (
         AdminRoute("GET", "accounts", _list, Role.VIEWER),
@@ -44,28 +44,28 @@ def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
 
 
 async def _list(call: AdminCall) -> Reply:
-    call.services.sync()  # as before every choice: show what the next request would find
-    return {"accounts": list(call.services.pools.overview(steady_time()))}
+    call.gateway.upstreams.sync()  # as before every choice: show what the next request would find
+    return {"accounts": list(call.gateway.upstreams.pools.overview(steady_time()))}
 
 
 async def _change(call: AdminCall) -> Reply:
     provider, account, action = call.ids
-    name, pools = f"{provider}/{account}", call.services.pools
+    name, pools = f"{provider}/{account}", call.gateway.upstreams.pools
     found = pools.find(name)
     if not found:
         raise AdminError(404, "there is no such account", "no_such_account")
     if action not in AFTER:
         raise AdminError(404, "the actions are enable, disable, reset and balance", "no_such_action")
     balance = await _balance(call) if action == "balance" else None
-    before, after = account_change(_shown(call.services, found[0]), action, balance)
+    before, after = account_change(_shown(call.gateway, found[0]), action, balance)
     await audited(call, f"{action} account", name, before=before, after=after)
     if balance is not None:
         pools.set_balance(found[0], balance)
     else:
         CHANGES[action](pools, found[0], steady_time())
-    call.services.sync()
+    call.gateway.upstreams.sync()
     log.info("account changed", account=name, action=action, by=call.actor.who)
-    return _shown(call.services, found[0])
+    return _shown(call.gateway, found[0])
 
 
 def account_change(shown: Mapping[str, Json], action: str, balance: float | None) -> tuple[Json, Json]:
@@ -74,9 +74,11 @@ def account_change(shown: Mapping[str, Json], action: str, balance: float | None
     return {name: shown[name] for name in names}, {"balance": balance} if action == "balance" else dict(AFTER[action])
 
 
-def _shown(services: Services, one: Found) -> dict[str, Json]:
+def _shown(gateway: Gateway, one: Found) -> dict[str, Json]:
     names = one[0].name, one[1].name
-    return next(line for line in services.pools.overview(steady_time()) if (line["provider"], line["account"]) == names)
+    return next(
+        line for line in gateway.upstreams.pools.overview(steady_time()) if (line["provider"], line["account"]) == names
+    )
 
 
 async def _balance(call: AdminCall) -> float:

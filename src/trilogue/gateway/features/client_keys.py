@@ -12,11 +12,11 @@ import msgspec
 import structlog
 
 from trilogue.base.clock import parse_time
-from trilogue.config.key_options import key_option_problems
 from trilogue.gateway.access.key_store import KeyExists, KeyStore, NoSuchKey
 from trilogue.gateway.access.managed import ManagedKey
+from trilogue.gateway.access.option_checks import key_option_problems
 from trilogue.gateway.access.settings import KeyOptions
-from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Reply
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json
 from trilogue.storage.store import StoreError
@@ -28,7 +28,7 @@ OVERLAP_SECONDS = 86_400.0
 KEY_NAME = re.compile(r"[\w][\w .@+-]{0,99}")
 
 
-def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
+def routes() -> tuple[AdminRoute, ...]:
     """Return the routes of client keys. All workers read them from the same store."""
     return (
         AdminRoute("GET", "keys", _list, Role.ADMIN),
@@ -122,14 +122,21 @@ def _options(fields: dict[str, Json], call: AdminCall) -> KeyOptions:
         options = msgspec.convert(fields, KeyOptions)
     except msgspec.ValidationError as error:
         raise AdminError(400, f"these are not the options of a key: {error}", "bad_key") from None
-    for path, text in key_option_problems(options, call.services.config):
+    gateway = call.gateway
+    problems = key_option_problems(
+        options,
+        providers=gateway.upstreams.settings,
+        routes=[one.match for one in gateway.models.routes],
+        policies=() if gateway.policies is None else gateway.policies.names,
+    )
+    for path, text in problems:
         raise AdminError(400, f"{path}: {text}", "bad_key")
     return options
 
 
 async def _run(call: AdminCall, work: Callable[[KeyStore], Result]) -> Result:
     """Use the store in a thread. Its errors become those of the interface."""
-    keys = call.services.managed_keys
+    keys = call.gateway.access.managed
     try:
         result = await asyncio.to_thread(lambda: work(keys.store))
     except NoSuchKey as error:

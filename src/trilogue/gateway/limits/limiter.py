@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import translate as glob_pattern
-from functools import cached_property, partial
+from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -21,32 +21,22 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.config.types import Config
 from trilogue.errors import LimitReached, NotAllowed
 from trilogue.gateway.access.client_keys import ClientKey
 from trilogue.gateway.features.cluster.lease_keeper import LeaseKeeper
 from trilogue.gateway.limits.before import Sources, SpendingUnknown, used_before
-from trilogue.gateway.limits.budgets import (
-    budget_lines,
-    how_to_price,
-    key_subject,
-    model_subjects,
-    owner_subjects,
-    route_subjects,
-    unpriced,
-)
+from trilogue.gateway.limits.budgets import budget_lines, how_to_price, key_subject, shared_subjects
 from trilogue.gateway.limits.counters import COMPLETE, Before, complete
 from trilogue.gateway.limits.counting import Estimate, Refused, Remaining, Subject, Warned, admit, mark_told, settle
 from trilogue.gateway.limits.leasing import BILLION
 from trilogue.gateway.limits.remaining import BudgetStanding, LimitStanding, budgets_standing, limits_standing
-from trilogue.gateway.limits.settings import NO_LIMITS, RateLimits
+from trilogue.gateway.limits.settings import NO_LIMITS, LimitRules, RateLimits
 from trilogue.gateway.limits.table import LimitsFull, LimitTable
 from trilogue.gateway.limits.webhook import Webhook
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Json
-from trilogue.routing.models.router import Router, Upstream
+from trilogue.routing.models.router import Upstream
 from trilogue.storage.store import StoreError, StoreUnavailable
-from trilogue.vendors.prices.book import HOUR_SECONDS
 
 log = structlog.get_logger("trilogue.limits")
 
@@ -106,15 +96,27 @@ class LimitState(NamedTuple):
 
 
 class Limiter:
-    """The limits of one configuration. `state`: what outlives it. `before`: what was used before that was counted."""
+    """The limits of one configuration. `state`: what outlives it. `before`: what was used before that was counted.
 
-    def __init__(self, config: Config, state: LimitState, cost: Cost, before: Sources = NO_SOURCES) -> None:
-        self._config = config
-        self._owners = owner_subjects(config)
+    `unpriced`: returns the target of a model whose price is unknown, or None.
+    """
+
+    def __init__(
+        self,
+        rules: LimitRules,
+        state: LimitState,
+        cost: Cost,
+        before: Sources = NO_SOURCES,
+        unpriced: Callable[[str], Upstream | None] = lambda _: None,
+    ) -> None:
+        self.rules = rules
+        self._owners = shared_subjects("owner", rules.owners)
         self._models = [
-            (re.compile(glob_pattern(name), re.IGNORECASE), one) for name, one in model_subjects(config).items()
+            (re.compile(glob_pattern(name), re.IGNORECASE), one)
+            for name, one in shared_subjects("model", rules.models).items()
         ]
-        self._routes = route_subjects(config)
+        self._routes = shared_subjects("route", rules.routes)
+        self._unpriced = unpriced
         self._table = state.table
         self._webhook = state.webhook
         self._leases = state.leases
@@ -355,10 +357,6 @@ class Limiter:
             raise LimitReached(text, code="budget_unavailable", retry_after=5.0, is_budget=False)
         log.warning("limits cannot be checked", error=type(error).__name__)
 
-    @cached_property
-    def _router(self) -> Router:
-        return self._config.router()
-
     def _refusal(self, refused: Refused, asked: Asked, estimate: Estimate) -> LimitReached | NotAllowed:
         subject = refused.subject
         shown = f"the {subject.kind}" if subject.kind == "key" else f"the {subject.kind} {subject.name}"
@@ -380,9 +378,9 @@ class Limiter:
 
     def _without_price(self, model: str) -> str:
         """Return which price is unknown, and what to do about it."""
-        found = unpriced(self._config, self._router, model, int(time.time()) // HOUR_SECONDS)
-        named = f"{found[0].provider}/{found[0].model}" if found else model or "this request"
-        return f"the price of {named} is unknown: {how_to_price(found[0].provider if found else 'NAME')}"
+        found = self._unpriced(model)
+        named = f"{found.provider}/{found.model}" if found is not None else model or "this request"
+        return f"the price of {named} is unknown: {how_to_price(found.provider if found is not None else 'NAME')}"
 
     def _why_less(self) -> str:
         """Return why this machine may use less than the whole limit, if that is so."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -64,3 +65,15 @@ class SharedLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """limits for requests, tokens and concurrent requests"""
     budget: BudgetSettings = BudgetSettings()
     """what all of it may cost"""
+
+
+class LimitRules(NamedTuple):
+    """The limits and budgets of a configuration, besides those of client keys.
+
+    `owners`: by owner, for all keys of an owner together. `models`: by pattern of the names that clients use. `routes`:
+    by the `match` of the route.
+    """
+
+    owners: Mapping[str, SharedLimits]
+    models: Mapping[str, SharedLimits]
+    routes: Mapping[str, SharedLimits]

@@ -52,7 +52,7 @@ class Webhook:
         self.failures = 0
         """attempts that the receiver did not accept"""
 
-    def take(self, settings: WebhookSettings) -> None:
+    def configure(self, settings: WebhookSettings) -> None:
         """Use these settings from now on, also for what waits."""
         self._settings = settings
 

@@ -12,13 +12,16 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from threading import Thread
+from typing import Any
 
 from trilogue.model import Event
 from trilogue.policies import Pending, PolicyRun
 from trilogue.policies.checks import Trouble, imported
 
-Ask = Callable[[Pending], Awaitable[object]]
+AnswerQuestion = Callable[[Pending], Awaitable[object]]
 """answers the question of a policy"""
+Answerer = Callable[[Any, Pending, str], Awaitable[object]]
+"""answers questions of one class: the question, what waits for it, and the id of the request"""
 
 GRACE_SECONDS = 1.0
 """how long a hook that was cancelled may take to end"""
@@ -54,7 +57,7 @@ class HookThreads:
         return await result
 
 
-async def answer(run: PolicyRun, ask: Ask, threads: HookThreads) -> list[Event]:
+async def answer(run: PolicyRun, ask: AnswerQuestion, threads: HookThreads) -> list[Event]:
     """Get what a run waits for, within its time limit, and return the events that may go on after that."""
     pending = run.pending
     if pending is None:
@@ -73,7 +76,7 @@ async def answer(run: PolicyRun, ask: Ask, threads: HookThreads) -> list[Event]:
     return run.failed(found.what.partition(":")[0]) if isinstance(found, Trouble) else run.resolve(found)
 
 
-async def _answer(pending: Pending, ask: Ask, threads: HookThreads) -> object:
+async def _answer(pending: Pending, ask: AnswerQuestion, threads: HookThreads) -> object:
     try:
         if pending.awaitable is not None:
             return await pending.awaitable

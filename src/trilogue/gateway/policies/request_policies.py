@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from trilogue.gateway.policies.driver import Ask, HookThreads, answer
+from trilogue.gateway.policies.driver import AnswerQuestion, HookThreads, answer
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Event, Request, Usage
 from trilogue.policies import Context, Pending, Policy, PolicyRun, Record
@@ -26,7 +26,12 @@ class RequestPolicies:
     """The policies that apply to one request, and their runs. `ask`: answers their questions."""
 
     def __init__(
-        self, policies: Sequence[Policy], context: Context, record: RequestRecord, ask: Ask, threads: HookThreads
+        self,
+        policies: Sequence[Policy],
+        context: Context,
+        record: RequestRecord,
+        ask: AnswerQuestion,
+        threads: HookThreads,
     ) -> None:
         self.policies = tuple(policies)
         self.context = context

@@ -6,18 +6,17 @@ applies once, at its first place. Which routes these are, `Router.ruling` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from trilogue.config.policies import lists_policies, make_policy
-from trilogue.config.types import Config
 from trilogue.errors import ClientError
-from trilogue.gateway.policies.driver import HookThreads
+from trilogue.gateway.policies.driver import Answerer, HookThreads
 from trilogue.model import Protocol
 from trilogue.policies import Policy
 from trilogue.routing.models.patterns import compile_match
 from trilogue.routing.models.router import Router, Upstream
+from trilogue.routing.models.routes import Route
 
 MAX_CHOSEN = 1000
 
@@ -39,13 +38,25 @@ class ChosenPolicies(Struct, frozen=True):
 
 
 class PolicyTable:
-    """The policies of one configuration. Raises `PolicyError` if one cannot be made."""
+    """The policies of one configuration, by name.
 
-    def __init__(self, config: Config, router: Router) -> None:
-        self._policies = {name: make_policy(definition) for name, definition in config.policies.items()}
-        self._server = config.server.policies
-        self._routes = config.routes
-        self._models = [(compile_match(pattern), names) for pattern, names in config.model_policies.items()]
+    `server`: those for all requests. `models`: those for models, by pattern.
+    """
+
+    def __init__(
+        self,
+        policies: Mapping[str, Policy],
+        server: Sequence[str],
+        routes: Sequence[Route],
+        models: Mapping[str, Sequence[str]],
+        router: Router,
+    ) -> None:
+        self._policies = policies
+        self._server = server
+        self._routes = routes
+        self._models = [(compile_match(pattern), names) for pattern, names in models.items()]
+        self.answerers: Mapping[type, Answerer] = {}
+        """who answers the questions of policies, by the class of the question; models answer those of judges"""
         self._router = router
         self._chosen: dict[tuple[object, ...], ChosenPolicies] = {}
         self.threads = HookThreads()
@@ -93,8 +104,3 @@ class PolicyTable:
                 raise UnknownPolicy(name)
             found.append(self._policies[name])
         return tuple(found)
-
-
-def policy_table(config: Config, router: Router) -> PolicyTable | None:
-    """Return the policies of a configuration, or None if it has none."""
-    return PolicyTable(config, router) if lists_policies(config) else None

@@ -14,7 +14,7 @@ from trilogue.base.text import sane
 from trilogue.gateway.access.client_keys import ClientKey, cors_headers
 from trilogue.gateway.access.managed import may_be_managed
 from trilogue.gateway.conversations.connection import ConnectionResponses
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
 from trilogue.model import Failure, Protocol
 from trilogue.net.client.interface import HeaderPairs
@@ -83,7 +83,7 @@ class HttpRoute(Struct, frozen=True):
 class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """What follows from the head of a request. `mode`: as in the request, valid or not. Others: see `HttpRoute`."""
 
-    services: Services
+    gateway: Gateway
     route: HttpRoute
     handler: Handler
     client: Protocol
@@ -122,26 +122,26 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """what the connection remembers, if the request came as a message over a WebSocket"""
 
 
-def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admission:
+def admit(request: HttpRequest, gateway: Gateway, route: HttpRoute) -> Admission:
     """Return what follows from the head of a request: its client key, or why it is refused."""
     headers = request.headers
-    common = cors_headers(headers, keys_required=bool(services.keys))
-    key, refusal = _with_key(headers, services) if services.keys else _without_keys(headers)
-    if services.trusts_callers:
+    common = cors_headers(headers, keys_required=bool(gateway.access.keys))
+    key, refusal = _with_key(headers, gateway) if gateway.access.keys else _without_keys(headers)
+    if gateway.access.trusts_callers:
         key, refusal = key or ClientKey(""), None
-    unknown = refusal is not None and bool(services.keys)
+    unknown = refusal is not None and bool(gateway.access.keys)
     hops = hops_of(headers)
     if refusal is None and hops >= MOST_HOPS:
         refusal = own_failure(LOOP_STATUS, IN_A_CIRCLE.format(hops), LOOP)
     hop = ((HOPS, str(hops + 1)),)
-    keys = presented_keys(headers) if services.keys else []
+    keys = presented_keys(headers) if gateway.access.keys else []
     if "upgrade" in headers and offers_websocket(request.head):
         problem = handshake_problem(headers) if route.websocket else NO_WEBSOCKET
         if problem is not None and (refusal is None or not route.websocket):
             refusal = own_failure(*problem)
             common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close"), (b"sec-websocket-version", b"13")]
     return Admission(
-        services=services,
+        gateway=gateway,
         route=route,
         handler=route.handler,
         client=route.client,
@@ -153,24 +153,26 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
         shown=sane(route.path),
         key=key,
         refusal=refusal,
-        mode=headers.get("trilogue-mode", "").strip().lower() or (key and key.mode) or services.config.mode,
+        mode=headers.get("trilogue-mode", "").strip().lower() or (key and key.mode) or gateway.settings.mode,
         loss_comment=_BOOLEANS.get(headers.get("trilogue-loss-comment", "false").strip().lower()),
         common=header_lines(common),
         forwarded=forwarded_headers(headers, keys) + hop,
         query=forwarded_query(request.query, keys),
         hop=hop,
-        sealer=services.sealer_of(key),
-        judged=services.policies is not None or (key is not None and bool(key.options.policies)),
-        client_key=client_key(headers, route.client, services.keys.knows) if services.passes_client_keys else None,
+        sealer=gateway.sealer_of(key),
+        judged=gateway.policies is not None or (key is not None and bool(key.options.policies)),
+        client_key=client_key(headers, route.client, gateway.access.keys.knows)
+        if gateway.upstreams.passes_client_keys
+        else None,
         may_be_new=unknown and any(may_be_managed(key) for key in keys),
-        keys_version=services.keys.version,
+        keys_version=gateway.access.keys.version,
     )
 
 
-def _with_key(headers: dict[str, str], services: Services) -> Checked:
+def _with_key(headers: dict[str, str], gateway: Gateway) -> Checked:
     presented = presented_keys(headers)
-    key = services.keys.find(presented)
-    if key is None and services.managed_keys.fault and (any(presented) or not services.configured):
+    key = gateway.access.keys.find(presented)
+    if key is None and gateway.access.managed.fault and (any(presented) or not gateway.access.configured):
         return None, own_failure(503, UNREADABLE_KEYS, "keys_unavailable")
     return key, None if key else own_failure(401, UNKNOWN_KEY if any(presented) else NO_KEY, "invalid_api_key")
 

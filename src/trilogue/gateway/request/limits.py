@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from trilogue.errors import NotAllowed
 from trilogue.gateway.access.client_keys import ClientKey
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.limits.counting import Estimate, Remaining
 from trilogue.gateway.limits.limiter import Asked, Reservation
 from trilogue.gateway.limits.most import Facts, Model, inputs_of, likely_tokens, most, read_facts
@@ -33,14 +33,14 @@ async def count_request(
 
     Raises NotAllowed and LimitReached. What is left goes into the headers of the response.
     """
-    services, key = context.entry.services, context.entry.key or ClientKey("")
-    asked = _asked(services, call.model, call.client, targets, by_policy=bool(context.record.parent))
-    allowed = services.limiter.check(key, asked, targets)
+    gateway, key = context.entry.gateway, context.entry.key or ClientKey("")
+    asked = _asked(gateway, call.model, call.client, targets, by_policy=bool(context.record.parent))
+    allowed = gateway.limiter.check(key, asked, targets)
     others = _named_besides(check_fallbacks(context, key, call.body, allowed), allowed)
     if others:
-        asked = _asked(services, call.model, call.client, [*targets, *others], by_policy=asked.by_policy)
+        asked = _asked(gateway, call.model, call.client, [*targets, *others], by_policy=asked.by_policy)
         asked = asked._replace(others=_names_of(others))
-    reservation = await services.limiter.begin(key, asked, await _estimate(context, call, [*allowed, *others]))
+    reservation = await gateway.limiter.begin(key, asked, await _estimate(context, call, [*allowed, *others]))
     _note(context, reservation)
     call.own_limits = _show(context, reservation)
     return allowed, reservation
@@ -54,22 +54,22 @@ async def count_other(
     A key for certain models cannot make what does not tell its models: behind a batch, there may be any. What looks at
     something or deletes it runs no model.
     """
-    services, key, route = context.entry.services, context.entry.key or ClientKey(""), call.route
+    gateway, key, route = context.entry.gateway, context.entry.key or ClientKey(""), call.route
     runs = makes_something(context)
     if runs:
         _check_models(context, key, named_models(context, call), targets)
-        if route.endpoint.paid == "unbounded" and route.endpoint.usage is None and services.limiter.limits_tokens(key):
+        if route.endpoint.paid == "unbounded" and route.endpoint.usage is None and gateway.limiter.limits_tokens(key):
             raise NotAllowed(
                 f"the client key {key.name} has a limit on tokens, and what this request takes at most is unknown",
                 code="not_bounded",
             )
     model = call.model if route.endpoint.models else ""
-    allowed = services.limiter.check_providers(key, model or context.entry.path, targets)
+    allowed = gateway.limiter.check_providers(key, model or context.entry.path, targets)
     others: list[Upstream] = []
     if runs and model and call.body:
         others = _named_besides(check_fallbacks(context, key, call.body, allowed), allowed)
-    asked = _asked(services, model, context.entry.client, [*targets, *others])._replace(others=_names_of(others))
-    reservation = await services.limiter.begin(key, asked, await _other_estimate(context, call, [*allowed, *others]))
+    asked = _asked(gateway, model, context.entry.client, [*targets, *others])._replace(others=_names_of(others))
+    reservation = await gateway.limiter.begin(key, asked, await _other_estimate(context, call, [*allowed, *others]))
     _note(context, reservation)
     _show(context, reservation)
     return allowed, reservation
@@ -77,9 +77,9 @@ async def count_other(
 
 def is_charged(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> bool:
     """Return whether the usage of a request counts against a budget or a limit on tokens."""
-    services = context.entry.services
-    return services.limiter.charges(
-        context.entry.key or ClientKey(""), _asked(services, call.model, call.client, targets)
+    gateway = context.entry.gateway
+    return gateway.limiter.charges(
+        context.entry.key or ClientKey(""), _asked(gateway, call.model, call.client, targets)
     )
 
 
@@ -94,7 +94,7 @@ def _names_of(targets: Sequence[Upstream]) -> tuple[str, ...]:
 
 def _check_models(context: RequestContext, key: ClientKey, names: Sequence[str], targets: Sequence[Upstream]) -> None:
     """Raise NotAllowed unless a key may ask for all of these models, and there is one."""
-    services = context.entry.services
+    gateway = context.entry.gateway
     if not (key.options.models or key.options.routes):
         return
     if not names:
@@ -103,11 +103,11 @@ def _check_models(context: RequestContext, key: ClientKey, names: Sequence[str],
             code="model_not_allowed",
         )
     for name in names:
-        _check_name(context, key, name, targets, services)
+        _check_name(context, key, name, targets, gateway)
 
 
 def _check_name(
-    context: RequestContext, key: ClientKey, name: str, targets: Sequence[Upstream], services: Services
+    context: RequestContext, key: ClientKey, name: str, targets: Sequence[Upstream], gateway: Gateway
 ) -> None:
     """Raise NotAllowed unless a key may ask for a model by its own name, or by that with the name of its provider.
 
@@ -118,7 +118,7 @@ def _check_name(
     refusal: NotAllowed | None = None
     for one in spellings:
         try:
-            services.limiter.check(key, Asked(one, services.route_of(one, client)), targets)
+            gateway.limiter.check(key, Asked(one, gateway.models.route_of(one, client)), targets)
         except NotAllowed as error:
             refusal = refusal or error
         else:
@@ -148,21 +148,21 @@ def check_allowed(
     entry = context.entry
     if entry.key is None or not entry.key.restricted:
         return targets
-    asked = _asked(entry.services, model, entry.client, targets)
-    allowed = entry.services.limiter.check(entry.key, asked, targets)
+    asked = _asked(entry.gateway, model, entry.client, targets)
+    allowed = entry.gateway.limiter.check(entry.key, asked, targets)
     check_fallbacks(context, entry.key, body, allowed)
     return allowed
 
 
 def _asked(
-    services: Services, model: str, client: Protocol, targets: Sequence[Upstream], *, by_policy: bool = False
+    gateway: Gateway, model: str, client: Protocol, targets: Sequence[Upstream], *, by_policy: bool = False
 ) -> Asked:
     """Return what a request asks for, by all the names that limits could know it by."""
-    route = services.route_of(model, client) if model else ""
-    if not model or not services.limiter.applies_to_all:
+    route = gateway.models.route_of(model, client) if model else ""
+    if not model or not gateway.limiter.applies_to_all:
         return Asked(model, route, by_policy)
     names = [name for target in targets for name in (target.model, f"{target.provider}/{target.model}")]
-    return Asked(model, route, by_policy, services.ruling_routes(model, client, targets), tuple(names))
+    return Asked(model, route, by_policy, gateway.models.ruling_routes(model, client, targets), tuple(names))
 
 
 def _show(context: RequestContext, reservation: Reservation | None) -> bool:
@@ -210,8 +210,8 @@ def _worst(
     context: RequestContext, targets: Sequence[Upstream], facts: Facts | None, client: Protocol | None = None
 ) -> Estimate:
     """Return the most that a request takes at any of its targets. `facts`: None if nobody can tell."""
-    services = context.entry.services
-    found = [_at(services, target, facts or Facts(0, output=0), client) for target in targets]
+    gateway = context.entry.gateway
+    found = [_at(gateway, target, facts or Facts(0, output=0), client) for target in targets]
     costs = [one.cost for one in found if one.cost is not None]
     return Estimate(
         max([one.tokens for one in found], default=0),
@@ -220,10 +220,10 @@ def _worst(
     )
 
 
-def _at(services: Services, target: Upstream, facts: Facts, client: Protocol | None) -> Estimate:
-    provider = services.config.providers[target.provider]
+def _at(gateway: Gateway, target: Upstream, facts: Facts, client: Protocol | None) -> Estimate:
+    provider = gateway.upstreams.settings[target.provider]
     profile = provider.profile_for(target.model)
-    protocols = services.providers[target.provider].protocols
+    protocols = gateway.upstreams.providers[target.provider].protocols
     translated = client is not None and client not in protocols
     pauses = any([CODECS[one].pauses is not None for one in protocols])
     model = Model(
@@ -236,10 +236,10 @@ def _at(services: Services, target: Upstream, facts: Facts, client: Protocol | N
         pauses=pauses,
         usual_output=profile.max_output,
         limits_tools=not translated,
-        parts=services.config.server.max_continuations + 1 if translated and pauses else 1,
+        parts=gateway.settings.max_continuations + 1 if translated and pauses else 1,
     )
     bound = most(facts, model)
-    cost = services.most_cost(target.provider, target.model, bound)
+    cost = gateway.upstreams.most_cost(target.provider, target.model, (bound.input, bound.output, bound.searches))
     return Estimate(likely_tokens(facts, model), cost, bound.bounded)
 
 

@@ -83,7 +83,7 @@ class _Watch:
                 task.add_done_callback(self._tasks.discard)
 
     async def _note(self, ids: set[str]) -> None:
-        store, key = self._context.entry.services.store, self._context.entry.key
+        store, key = self._context.entry.gateway.store, self._context.entry.key
         if store is None or key is None:
             return
         owner = ObjectOwner(self._context.record.provider, self._context.owner, key.options.owner)

@@ -96,7 +96,7 @@ async def read_other(context: RequestContext, route: OtherRoute) -> OtherCall:
 
     Raises BadRequest for a form that servers may read in different ways, also later, while it is sent on.
     """
-    request, server = context.request, context.entry.services.config.server
+    request, server = context.request, context.entry.gateway.settings
     if request.declared_length == 0:
         return OtherCall(route=route)
     kind, guarded = request.headers.get("content-type", ""), is_guarded(context)
@@ -184,7 +184,7 @@ async def find_targets(context: RequestContext, call: OtherCall) -> tuple[Upstre
         raise NoProvider(route, path, f"the model {call.model[:80]} goes to {elsewhere[0]}")
     if call.model and len(fitting) > 1:
         with watching(context):
-            fitting = await context.entry.services.catalog.offering(call.model, fitting) or fitting
+            fitting = await context.entry.gateway.upstreams.catalog.offering(call.model, fitting) or fitting
     listed = [provider for provider in fitting if provider.other_endpoints is not None]
     return tuple(Upstream(provider.name, call.model) for provider in listed or fitting[:1])
 
@@ -192,7 +192,7 @@ async def find_targets(context: RequestContext, call: OtherCall) -> tuple[Upstre
 def _fitting(context: RequestContext, route: OtherRoute) -> list[UpstreamProvider]:
     """Return the providers that may have an endpoint: those that list it first, then the vendor's own API."""
     path, wanted = context.entry.path, context.request.headers.get(PROVIDER_HEADER, "")
-    providers: Sequence[UpstreamProvider] = list(context.entry.services.providers.values())
+    providers: Sequence[UpstreamProvider] = list(context.entry.gateway.upstreams.providers.values())
     fitting = [one for one in providers if one.may_have(path) and route.protocol_for(one) is not None]
     if wanted:
         fitting = [one for one in fitting if one.name == wanted]
@@ -206,7 +206,7 @@ def _by_name(context: RequestContext, call: OtherCall) -> tuple[Upstream, ...]:
     if not call.model:
         return ()
     try:
-        return context.entry.services.routed(call.model, context.entry.client)
+        return context.entry.gateway.models.routed(call.model, context.entry.client)
     except NoRoute:
         return ()
 

@@ -18,7 +18,7 @@ from trilogue.errors import ClientError, Unsupported
 from trilogue.gateway.conversations.compaction import ITEM_MARK, opened
 from trilogue.gateway.conversations.fields import input_items, may_refer, names_items, reference_of
 from trilogue.gateway.conversations.reasoning import ReasoningMemory
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.call import Call, with_model, without_head
 from trilogue.gateway.request.learning import adjusted, without_refused_betas
 from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
@@ -112,22 +112,22 @@ class Place(Struct, frozen=True, gc=False):
     remedies: tuple[Remedy, ...] = ()
 
 
-def outbound(call: Call, place: Place, services: Services) -> Outbound:
+def outbound(call: Call, place: Place, gateway: Gateway) -> Outbound:
     """Return the request for this provider, account and model. Raises `ClientError` if it cannot be translated."""
     protocols = place.provider.protocols
     if len(protocols) == 1:
         own = protocols[0] is call.client
-        return _passed_on(call, place, services) if own else translated(call, place, protocols[0], services)
+        return _passed_on(call, place, gateway) if own else translated(call, place, protocols[0], gateway)
     if call.client not in protocols:
-        return _most_exact(call, place, protocols, services)
+        return _most_exact(call, place, protocols, gateway)
     with_tools = _tools_with_reasoning(place, call.client)
     if with_tools is None or _fits(call, place, with_tools):
-        return _passed_on(call, place, services)
+        return _passed_on(call, place, gateway)
     try:
-        return _most_exact(call, place, [one for one in protocols if one is not call.client], services)
+        return _most_exact(call, place, [one for one in protocols if one is not call.client], gateway)
     except ClientError:
         # Only the client's own protocol can express it, but without reasoning, which the model refuses there.
-        return _passed_on(call, place, services, fit=with_tools)
+        return _passed_on(call, place, gateway, fit=with_tools)
 
 
 def _tools_with_reasoning(place: Place, protocol: Protocol) -> Profile | None:
@@ -150,13 +150,13 @@ def _fits(call: Call, place: Place, profile: Profile) -> bool:
     return not ledger.losses
 
 
-def _most_exact(call: Call, place: Place, protocols: Sequence[Protocol], services: Services) -> Outbound:
+def _most_exact(call: Call, place: Place, protocols: Sequence[Protocol], gateway: Gateway) -> Outbound:
     """Return the translation with the fewest losses; if several have, the one that the provider prefers."""
     best: Outbound | None = None
     refusal: ClientError | None = None
     for protocol in protocols:
         try:
-            attempt = translated(call, place, protocol, services)
+            attempt = translated(call, place, protocol, gateway)
         except ClientError as error:
             refusal = refusal or error
             continue
@@ -179,7 +179,7 @@ def _target(place: Place, protocol: Protocol, profile: Profile) -> Target:
     )
 
 
-def translated(call: Call, place: Place, protocol: Protocol, services: Services) -> Outbound:
+def translated(call: Call, place: Place, protocol: Protocol, gateway: Gateway) -> Outbound:
     """Return the request in one of the provider's protocols. Raises `ClientError` if it cannot be translated."""
     fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
     profile = place.provider.profile(place.model, protocol)
@@ -188,9 +188,9 @@ def translated(call: Call, place: Place, protocol: Protocol, services: Services)
     client = CODECS[call.client]
     options = RequestOptions(
         strict=call.strict,
-        repair=services.config.repair_history,
+        repair=gateway.settings.repair_history,
         sealer=call.sealer,
-        recall=None if call.memory is None else _recalled(call.memory, place, services),
+        recall=None if call.memory is None else _recalled(call.memory, place, gateway),
         session=_session(call, body) if takes_session(target) else "",
         searches=client.tool_search is not None and body.find(_DEFERRED) >= 0,
     )
@@ -232,12 +232,12 @@ def _session(call: Call, body: bytes) -> str:
     return f"{call.key_name}\0{session}" if session else ""
 
 
-def _recalled(memory: ReasoningMemory, place: Place, services: Services) -> Recall:
+def _recalled(memory: ReasoningMemory, place: Place, gateway: Gateway) -> Recall:
     """Return the kept reasoning of the request, except for what this account has refused before."""
-    return services.refused_reasoning.accepted(place.provider.name, place.account.name, memory.found)
+    return gateway.upstreams.refused_reasoning.accepted(place.provider.name, place.account.name, memory.found)
 
 
-def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None = None) -> Outbound:
+def _passed_on(call: Call, place: Place, gateway: Gateway, fit: Profile | None = None) -> Outbound:
     provider, model = place.provider, place.model
     profile, body = provider.profile(model, call.client), call.body
     losses: list[Loss] = []
@@ -252,7 +252,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     elif not keeps_state:
         refuse_state(body, call.client)
     codec, source = CODECS[call.client], body
-    if services.store is None and codec.endpoint.continues:
+    if gateway.store is None and codec.endpoint.continues:
         # Whatever the upstream stores: the client cannot fetch it here.
         echo = {**(echo or {}), "store": False}
     if codec.may_hold_sealed(body, accepts_text(call.client, profile)):
@@ -262,7 +262,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         body = with_model(body, call.model, model)
     body, own = _without_foreign(call, body, profile)
     fit = provider.own_profile(model, call.client) or fit
-    repair = services.config.repair_history
+    repair = gateway.settings.repair_history
     if (profile.orphaned_calls and repair is not True) or not _may_be_broken(body, call.client, repair):
         repair = False
     if fit is not None or repair:

@@ -37,14 +37,14 @@ class UnknownObject(ClientError):
 
 def keeps_owners(context: RequestContext) -> bool:
     """Return whether the owner of a new object is to be remembered: there are client keys, and a place for it."""
-    services = context.entry.services
-    return bool(services.keys) and services.store is not None
+    gateway = context.entry.gateway
+    return bool(gateway.access.keys) and gateway.store is not None
 
 
 def is_guarded(context: RequestContext) -> bool:
     """Return whether objects may belong to another client than the one of this request."""
-    services = context.entry.services
-    return services.keys.is_shared and services.config.server.shared_objects != "all"
+    gateway = context.entry.gateway
+    return gateway.access.keys.is_shared and gateway.settings.shared_objects != "all"
 
 
 async def check_body(context: RequestContext, body: bytes, targets: Sequence[Upstream]) -> None:
@@ -67,7 +67,7 @@ async def check_objects(
     client can use it, unless the configuration says otherwise. `changes`: the objects may be changed or deleted, which
     is only for owners. Raises StoreError.
     """
-    opened = () if changes else context.entry.services.config.server.open_objects
+    opened = () if changes else context.entry.gateway.settings.open_objects
     ids = sorted((named.used | named.echoed).difference(opened))
     if not ids:
         return
@@ -85,12 +85,12 @@ def _may_use(context: RequestContext, owner: ObjectOwner) -> bool:
     if owner.key == context.owner:
         return True
     team = key.options.owner if key is not None else ""
-    return bool(team) and owner.team == team and context.entry.services.config.server.shared_objects == "owner"
+    return bool(team) and owner.team == team and context.entry.gateway.settings.shared_objects == "owner"
 
 
 def object_store(context: RequestContext) -> GatewayStore:
     """Return where owners are kept. Raises BadRequest if nothing is kept: then nobody's objects can be told apart."""
-    store = context.entry.services.store
+    store = context.entry.gateway.store
     if store is None:
         raise BadRequest(
             "this gateway has several client keys and keeps nothing (state: none), so it cannot know whose an object "
@@ -150,7 +150,7 @@ class ObjectResponse:
             for owner in owners.get(identifier, ())
             if owner.provider == self._provider and _may_use(self._context, owner)
         }
-        open_objects = self._context.entry.services.config.server.open_objects
+        open_objects = self._context.entry.gateway.settings.open_objects
         shown = [one for one in entries if isinstance(one, dict) and one.get("id") in {*usable, *open_objects}]
         for one in shown:
             owner = usable.get(str(one["id"]))

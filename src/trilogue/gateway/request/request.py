@@ -71,7 +71,7 @@ class RequestContext(Struct, kw_only=True, eq=False):
             return
         reply = error_reply(failure, self.entry.client, self.request_id)
         self.record.mark_failed(failure)
-        settle = self.entry.services.observers.request_settled
+        settle = self.entry.gateway.observers.request_settled
         if settle is not None:
             settle(self.record)
         self.responder.reply(reply.status, raw_headers(reply.headers), dump(reply.body))
@@ -91,7 +91,7 @@ class RequestContext(Struct, kw_only=True, eq=False):
         mode = self.entry.mode
         if mode not in _MODES:
             raise BadRequest("trilogue-mode is strict or declare", path="trilogue-mode")
-        return self.entry.services.config.strict_from if mode == "strict" else None
+        return self.entry.gateway.settings.strict_from if mode == "strict" else None
 
 
 @contextmanager
@@ -129,17 +129,19 @@ async def read_large(context: RequestContext, body: bytes) -> ReadBody:
     """Do what `read_asked` does, for a large body."""
     with watching(context):
         entry = context.entry
-        return await in_thread(read_asked, body, entry.services.only_model, strict=context.strict, head=entry.head)
+        return await in_thread(
+            read_asked, body, entry.gateway.models.only_model, strict=context.strict, head=entry.head
+        )
 
 
 async def targets_of(context: RequestContext, model: str) -> tuple[Upstream, ...]:
     """Return the targets of a model: those of the routes, else a provider that lists it. Raises NoRoute."""
-    services, client = context.entry.services, context.entry.client
+    gateway, client = context.entry.gateway, context.entry.client
     try:
-        return services.routed(model, client)
+        return gateway.models.routed(model, client)
     except NoRoute:
         with watching(context):
-            offered = await services.offered(model, client)
+            offered = await gateway.upstreams.offered(model, client)
         if offered is None:
             raise
         return (offered,)

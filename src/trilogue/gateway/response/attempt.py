@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from trilogue.capture import Sent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.conversations.store.interface import OriginAccount
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.observer import ByteObservers
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import error_body, response_failure
@@ -104,9 +104,9 @@ class UpstreamAttempt:
             observers.provider_request(self.planned, _sent(request, self.outbound, self._place, self._call))
         return request
 
-    def prepare_again(self, call: Call, services: Services) -> Outbound:
+    def prepare_again(self, call: Call, gateway: Gateway) -> Outbound:
         """Return a further request of the same client for the same account, in the same protocol."""
-        return prepare(call, self._place, services, self.planned.strip, self.outbound.protocol)
+        return prepare(call, self._place, gateway, self.planned.strip, self.outbound.protocol)
 
     async def check(self) -> None:
         """Raise UpstreamError if the response is an error or a redirect."""
@@ -151,7 +151,7 @@ def _sent(request: UpstreamRequest, outbound: Outbound, place: Place, call: Call
     )
 
 
-def prepare(call: Call, place: Place, services: Services, strip: bool, protocol: Protocol | None = None) -> Outbound:
+def prepare(call: Call, place: Place, gateway: Gateway, strip: bool, protocol: Protocol | None = None) -> Outbound:
     """Return what is sent. Raises ClientError if the target cannot express it.
 
     `strip`: without the reasoning of earlier turns. `protocol`: the one to translate to, if that is decided already.
@@ -159,10 +159,10 @@ def prepare(call: Call, place: Place, services: Services, strip: bool, protocol:
     losses: list[Loss] = []
     if strip:
         call, losses = stripped(call)
-    elif services.refused_reasoning.known and not call.strict:
-        rejected = services.refused_reasoning.within(place.provider.name, place.account.name, call.whole)
+    elif gateway.upstreams.refused_reasoning.known and not call.strict:
+        rejected = gateway.upstreams.refused_reasoning.within(place.provider.name, place.account.name, call.whole)
         call, losses = stripped(call, rejected) if rejected else (call, losses)
-    request = outbound(call, place, services) if protocol is None else translated(call, place, protocol, services)
+    request = outbound(call, place, gateway) if protocol is None else translated(call, place, protocol, gateway)
     if not losses and not call.losses:
         return request
     return replace(request, losses=[*call.losses, *losses, *request.losses])

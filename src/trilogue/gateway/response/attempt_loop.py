@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from trilogue.base.clock import steady_time
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.failures import redacted
 from trilogue.gateway.request.request import RequestContext
@@ -29,7 +29,7 @@ class AttemptLoop(Struct, eq=False):
     """The attempts of one request. Subclasses make one in `make`."""
 
     context: RequestContext
-    services: Services
+    gateway: Gateway
     limits: TimeLimits
     plan: AttemptPlan
     attempt: UpstreamAttempt | None = None
@@ -41,7 +41,7 @@ class AttemptLoop(Struct, eq=False):
 
     async def run(self, now: float) -> None:
         """Make attempts until the client has a response. Raises the error for the client if there is none."""
-        services, plan = self.services, self.plan
+        gateway, plan = self.gateway, self.plan
         refusal: ClientError | None = None
         failed: UpstreamError | None = None
         try:
@@ -66,7 +66,7 @@ class AttemptLoop(Struct, eq=False):
                 else:
                     self.finish(planned, result)
                     return
-                services.sync()
+                gateway.upstreams.sync()
                 now = steady_time()
             raise self._no_response(refusal)
         except BaseException:
@@ -77,8 +77,8 @@ class AttemptLoop(Struct, eq=False):
         finally:
             # Break the reference cycle: a raised error holds this frame, and the frame would hold the error.
             refusal = failed = None
-            if services.pools.changes:
-                services.sync()
+            if gateway.upstreams.pools.changes:
+                gateway.upstreams.sync()
 
     async def make(self, planned: Attempt) -> RelayResult:
         """Make one attempt. Raises ClientError if its target cannot express the request, UpstreamError if it fails."""
@@ -114,13 +114,13 @@ class AttemptLoop(Struct, eq=False):
 
         Raises NoClientKey if the client would have to send a key for it.
         """
-        services, record = self.services, self.context.record
-        provider = services.providers[planned.provider]
+        gateway, record = self.gateway, self.context.record
+        provider = gateway.upstreams.providers[planned.provider]
         account = provider.accounts[planned.account]
         record.provider, record.account, record.upstream_model = provider.name, account.name, planned.model
         self._running, self._sent = planned, False
-        if services.observers.attempt_began is not None:
-            services.observers.attempt_began(record, planned)
+        if gateway.observers.attempt_began is not None:
+            gateway.observers.attempt_began(record, planned)
         record.own_key = provider.passes_client_key
         if record.own_key:
             entry = self.context.entry
@@ -145,12 +145,12 @@ class AttemptLoop(Struct, eq=False):
         reservation = self.context.reservation
         if reservation is None or not self.context.record.uncertain:
             return True
-        return await self.services.limiter.extend(reservation, self.context.record.uncertain + 1)
+        return await self.gateway.limiter.extend(reservation, self.context.record.uncertain + 1)
 
     def notify_ended(self, failure: Failure | None) -> None:
         """Notify observers of the end of the attempt, if one is running."""
         planned, self._running = self._running, None
-        notify = self.services.observers.attempt_ended
+        notify = self.gateway.observers.attempt_ended
         if notify is not None and planned is not None:
             notify(self.context.record, planned, failure)
 
@@ -159,7 +159,7 @@ class AttemptLoop(Struct, eq=False):
         planned: Attempt | None = None
         while planned is None and (pause := self.plan.pause(now)):
             await asyncio.sleep(pause)
-            self.services.sync()
+            self.gateway.upstreams.sync()
             now = steady_time()
             planned = self.plan.next(now)
         return planned

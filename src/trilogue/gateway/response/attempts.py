@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from trilogue.base.clock import STEADY_OFFSET, steady_time
 from trilogue.errors import UpstreamError
+from trilogue.gateway.conversations.cache_sessions import LEAST_BYTES
 from trilogue.gateway.conversations.store.interface import StoredResponse
 from trilogue.gateway.conversations.turn import StoredTurn
-from trilogue.gateway.features.explain.sessions import LEAST_BYTES
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside, in_thread
 from trilogue.gateway.request.learning import read_lesson, remember
@@ -63,25 +63,27 @@ async def respond(
     context: RequestContext, client: ClientResponse, limits: TimeLimits, targets: Sequence[Upstream]
 ) -> None:
     """Make attempts until the client has a response. Raises the error for the client if there is none."""
-    services, call, record = context.entry.services, client.call, context.record
+    gateway, call, record = context.entry.gateway, client.call, context.record
     size = len(call.body)
     if size > LARGE_BYTES:
-        sticky = await in_thread(_conversation, call, services, targets)
+        sticky = await in_thread(_conversation, call, gateway, targets)
     else:
-        sticky = _conversation(call, services, targets)
+        sticky = _conversation(call, gateway, targets)
     now = steady_time()
-    services.sync(now)
+    gateway.upstreams.sync(now)
     if sticky and any(call.body.find(mark) >= 0 for mark in _STORED_OBJECTS):
-        _prefer_home(services, targets, sticky, now)
+        _prefer_home(gateway, targets, sticky, now)
     if sticky and call.turn is not None and call.turn.fields.previous_response_id:
-        sticky = _known_conversation(call, call.turn, services, targets, sticky)
+        sticky = _known_conversation(call, call.turn, gateway, targets, sticky)
     if call.turn is not None and call.turn.previous is not None:
-        targets = _preferring(call.turn.previous, services, targets, sticky, now)
-    plan = services.pools.begin(now, context.request_id, targets, sticky=sticky, tokens=size // BYTES_PER_TOKEN)
+        targets = _preferring(call.turn.previous, gateway, targets, sticky, now)
+    plan = gateway.upstreams.pools.begin(
+        now, context.request_id, targets, sticky=sticky, tokens=size // BYTES_PER_TOKEN
+    )
     record.decision, record.targets = plan.decision, targets
-    if services.observers.request_planned is not None:
-        services.observers.request_planned(record)
-    attempts = RequestAttempts(context, services, limits, plan, client=client, large=size > LARGE_BYTES)
+    if gateway.observers.request_planned is not None:
+        gateway.observers.request_planned(record)
+    attempts = RequestAttempts(context, gateway, limits, plan, client=client, large=size > LARGE_BYTES)
     await attempts.run(now)
     if size >= LEAST_BYTES or call.turn is not None:
         _note_cache_use(attempts, sticky)
@@ -98,16 +100,16 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
 
     async def make(self, planned: Attempt) -> RelayResult:
         """Make one attempt. Raises ClientError if its target cannot express the request, UpstreamError if it fails."""
-        services, call = self.services, self.client.call
+        gateway, call = self.gateway, self.client.call
         provider, account = self.begin(planned)
-        remedies = services.pools.pools[planned.provider].lessons.by_model.get(planned.model, ())
+        remedies = gateway.upstreams.pools.pools[planned.provider].lessons.by_model.get(planned.model, ())
         if self.refused is not None and self.refused.concerns(planned):
             remedies = (*remedies, *self.refused.remedies)
         place = Place(provider, account, planned.model, remedies)
         if self.large:
-            outbound = await in_thread(prepare, call, place, services, planned.strip)
+            outbound = await in_thread(prepare, call, place, gateway, planned.strip)
         else:
-            outbound = prepare(call, place, services, planned.strip)
+            outbound = prepare(call, place, gateway, planned.strip)
         record = self.context.record
         record.upstream = planned.protocol = outbound.protocol.short
         record.losses = outbound.losses
@@ -127,30 +129,30 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         """Relay the response of an attempt. Raises UpstreamError if it is none, or an error."""
         if attempt.response.status >= 300:
             await attempt.check()
-        services, pauses, exchange = self.services, attempt.outbound.pauses, attempt.outbound.exchange
+        gateway, pauses, exchange = self.gateway, attempt.outbound.pauses, attempt.outbound.exchange
         continuation: Continuation | None = None
         if exchange is not None and exchange.search is not None:
             return await self._relay_searching(attempt)
         if pauses is not None:
-            most = services.config.server.max_continuations
+            most = gateway.settings.max_continuations
             continuation = Continuation(attempt, pauses, self.limits, most, self.context.byte_observers)
         call = self.client.call
         if call.stream and call.policies is not None and call.policies.sees_responses:
-            return await JudgedRelay(self.client, attempt, services, call.policies, continuation).run()
+            return await JudgedRelay(self.client, attempt, gateway, call.policies, continuation).run()
         if call.stream:
-            return await StreamRelay(self.client, attempt, services, continuation).run()
-        return await relay_whole(self.client, attempt, services, continuation)
+            return await StreamRelay(self.client, attempt, gateway, continuation).run()
+        return await relay_whole(self.client, attempt, gateway, continuation)
 
     async def _relay_searching(self, attempt: UpstreamAttempt) -> RelayResult:
         """Do the same for a response in which the gateway may search for tools."""
-        services, call = self.services, self.client.call
-        again = partial(attempt.prepare_again, services=services)
+        gateway, call = self.gateway, self.client.call
+        again = partial(attempt.prepare_again, gateway=gateway)
         continuation = SearchContinuation(attempt, call, again, self.limits, self.context.byte_observers)
         if not call.stream:
-            return await relay_searching(self.client, attempt, services, continuation)
+            return await relay_searching(self.client, attempt, gateway, continuation)
         if call.policies is not None and call.policies.sees_responses:
-            return await JudgedRelay(self.client, attempt, services, call.policies, continuation).run()
-        return await StreamRelay(self.client, attempt, services, continuation).run()
+            return await JudgedRelay(self.client, attempt, gateway, call.policies, continuation).run()
+        return await StreamRelay(self.client, attempt, gateway, continuation).run()
 
     def finish(self, planned: Attempt, result: RelayResult) -> None:
         """Report an attempt whose response the client has got. One that was cut off is still a failed attempt."""
@@ -164,8 +166,8 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
             self.plan.finished(steady_time(), result.usage, response_id)
             if self.refused is not None and self.refused.concerns(planned):
                 # The upstream has responded without these parameters, so it was right to leave them out.
-                remember(self.services.pools.pools[planned.provider], planned.model, self.refused.remedies)
-        if self.services.observers.attempt_ended is not None:
+                remember(self.gateway.upstreams.pools.pools[planned.provider], planned.model, self.refused.remedies)
+        if self.gateway.observers.attempt_ended is not None:
             self.notify_ended(result.failure)
 
     async def may_retry(self, error: UpstreamError) -> bool:
@@ -213,7 +215,7 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         planned, attempt = self.plan.decision.attempts[-1], self.attempt
         if planned.why != REJECTED or attempt is None:
             return
-        call, refused, outbound = self.client.call, self.services.refused_reasoning, attempt.outbound
+        call, refused, outbound = self.client.call, self.gateway.upstreams.refused_reasoning, attempt.outbound
         if outbound.exchange is None:
             refused.learn(planned.provider, planned.account, call.whole, call.client, failure)
             return
@@ -225,26 +227,26 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
 
 def _note_cache_use(attempts: RequestAttempts, sticky: str) -> None:
     """Note what the prompt cache has saved for a request that has got its response, if requests are kept."""
-    history, attempt, client = attempts.services.history, attempts.attempt, attempts.client
-    if attempt is None or not history.limit or len(attempt.outbound.request.body) < LEAST_BYTES:
+    sessions, attempt, client = attempts.gateway.sessions, attempts.attempt, attempts.client
+    if attempt is None or sessions is None or len(attempt.outbound.request.body) < LEAST_BYTES:
         return
     body, record = attempt.outbound.request.body, attempts.context.record
     response_id = client.stamp().response_id or record.response_id
-    noted = partial(note_cache_use, history.sessions, client.call, record, body, sticky, response_id)
+    noted = partial(note_cache_use, sessions, client.call, record, body, sticky, response_id)
     # The client has its response: nothing that goes wrong here may end its request with an error.
     beside("cache use", noted, len(body))
 
 
-def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:
+def _conversation(call: Call, gateway: Gateway, targets: Sequence[Upstream]) -> str:
     """Return the key of the conversation; "" if every provider has only one account, so that it does not matter."""
     for target in targets:
-        if len(services.pools.pools[target.provider].accounts) > 1:
+        if len(gateway.upstreams.pools.pools[target.provider].accounts) > 1:
             return sticky_key(call.body, call.client, call.headers)
     return ""
 
 
 def _known_conversation(
-    call: Call, turn: StoredTurn, services: Services, targets: Sequence[Upstream], sticky: str
+    call: Call, turn: StoredTurn, gateway: Gateway, targets: Sequence[Upstream], sticky: str
 ) -> str:
     """Return the key of a conversation by its session, if nobody knows which account made the response before.
 
@@ -253,21 +255,21 @@ def _known_conversation(
     previous = turn.previous
     if previous is not None and (previous.origin or previous.made_by):
         return sticky
-    if any(services.pools.pools[target.provider].sticky.find(sticky) is not None for target in targets):
+    if any(gateway.upstreams.pools.pools[target.provider].sticky.find(sticky) is not None for target in targets):
         return sticky
     return session_key(call.body, call.client, call.headers) or sticky
 
 
-def _prefer_home(services: Services, targets: Sequence[Upstream], sticky: str, now: float) -> None:
+def _prefer_home(gateway: Gateway, targets: Sequence[Upstream], sticky: str, now: float) -> None:
     """Prefer the account of each provider that keeps uploaded files, for a conversation that names one."""
     for target in targets:
-        pool = services.pools.pools[target.provider]
+        pool = gateway.upstreams.pools.pools[target.provider]
         if pool.settings.sticky:
             pool.bind(sticky, pool.home, now)
 
 
 def _preferring(
-    previous: StoredResponse, services: Services, targets: Sequence[Upstream], sticky: str, now: float
+    previous: StoredResponse, gateway: Gateway, targets: Sequence[Upstream], sticky: str, now: float
 ) -> Sequence[Upstream]:
     """Prefer the account that made the response which a request continues. Return the targets in that order.
 
@@ -275,7 +277,7 @@ def _preferring(
     no upstream knows the response, any target will do, and an account that the pool knows has newer caches.
     """
     origin = previous.origin or previous.made_by
-    pool = services.pools.pools.get(origin.provider) if origin is not None else None
+    pool = gateway.upstreams.pools.pools.get(origin.provider) if origin is not None else None
     account = pool.account(origin.account) if pool is not None and origin is not None else None
     if origin is None or pool is None or account is None:
         return targets

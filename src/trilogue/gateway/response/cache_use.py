@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from trilogue.gateway.features.explain.sessions import Sent, Sessions, session_name, why_missed
+from trilogue.gateway.conversations.cache_sessions import Sent, Sessions, session_name, why_missed
 from trilogue.gateway.record import CacheUse, RequestRecord
 from trilogue.gateway.request.call import Call
 from trilogue.routing.pool.choice.conversation import named_session, sticky_key

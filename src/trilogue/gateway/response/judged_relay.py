@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.policies.request_policies import RequestPolicies
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
@@ -34,13 +34,13 @@ class JudgedRelay(StreamRelay):
         self,
         client: ClientResponse,
         attempt: UpstreamAttempt,
-        services: Services,
+        gateway: Gateway,
         policies: RequestPolicies,
         continuation: AnyContinuation | None = None,
     ) -> None:
         self._policies = policies
         self._run = policies.response_run()
-        super().__init__(client, attempt, services, continuation, _path(client, attempt, self._run, services))
+        super().__init__(client, attempt, gateway, continuation, _path(client, attempt, self._run, gateway))
         self._driving: asyncio.Task[None] | None = None
         """gets what the policies wait for"""
         self._moved = asyncio.Event()
@@ -121,7 +121,7 @@ class JudgedRelay(StreamRelay):
         self._moved.set()
 
 
-def _path(client: ClientResponse, attempt: UpstreamAttempt, run: PolicyRun, services: Services) -> StreamPath:
+def _path(client: ClientResponse, attempt: UpstreamAttempt, run: PolicyRun, gateway: Gateway) -> StreamPath:
     """Return the translator or the pass-through, with policies."""
     outbound, call = attempt.outbound, client.call
     if outbound.exchange is not None:

@@ -98,7 +98,7 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
         kind = _content_type(response)
         is_json = kind.startswith("application/json")
         if (is_json and (noted is not None or endpoint.links)) or (noted is not None and noted.is_list):
-            body = await response.read(self.services.limits.max_body_bytes)
+            body = await response.read(self.gateway.settings.max_body_bytes)
             if noted is not None:
                 body = await noted.read(body)
                 if noted.next_page:
@@ -125,7 +125,7 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
         finally:
             # Also if the client has gone: official SDKs close the connection when they have read the last event.
             usage = self.context.record.usage = read_usage(tail, endpoint, streamed=kind.startswith(_STREAM))
-        settle = self.services.observers.request_settled
+        settle = self.gateway.observers.request_settled
         if settle is not None:
             settle(self.context.record)
         responder.end()
@@ -136,8 +136,8 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
         record.stream = streamed
         if streamed:
             record.content_at = time.monotonic()
-        if self.services.observers.response_began is not None:
-            self.services.observers.response_began(record)
+        if self.gateway.observers.response_began is not None:
+            self.gateway.observers.response_began(record)
 
 
 def read_usage(tail: bytes, endpoint: OtherEndpoint, *, streamed: bool = False) -> Usage | None:

@@ -9,7 +9,7 @@ from trilogue.base.json.text import dump, parse_upstream
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.conversations.store.interface import StoreError
 from trilogue.gateway.conversations.turn import StoredTurn, final_response
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse, ResponseState
 from trilogue.gateway.response.continuation import Continuation
@@ -45,13 +45,13 @@ class StreamRelay:
         "_continuation",
         "_failure",
         "_first",
+        "_gateway",
         "_keeps",
         "_path",
         "_progress",
         "_redactor",
         "_responder",
         "_runs_upstream",
-        "_services",
         "_settled",
     )
 
@@ -59,7 +59,7 @@ class StreamRelay:
         self,
         client: ClientResponse,
         attempt: UpstreamAttempt,
-        services: Services,
+        gateway: Gateway,
         continuation: AnyContinuation | None = None,
         path: StreamPath | None = None,
     ) -> None:
@@ -69,7 +69,7 @@ class StreamRelay:
         self._attempt = attempt
         self._progress = attempt.progress
         self._redactor = attempt.redactor
-        self._services = services
+        self._gateway = gateway
         self._keeps = client.call.turn is not None or client.call.memory is not None
         """whether something may have to be stored before the end of the response leaves"""
         turn = client.call.turn
@@ -120,7 +120,7 @@ class StreamRelay:
             await self._keep_running()
             await response.pour(take)
         if first.bare:
-            body, whole = await first.gathered(response, self._services.limits.max_body_bytes)
+            body, whole = await first.gathered(response, self._gateway.settings.max_body_bytes)
             first.bare = b""
             if self._continuation is not None:
                 self._continuation.pieces = [body]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from trilogue.base.json.text import dump, parse_request, parse_upstream
 from trilogue.errors import UpstreamFailure
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.observer import ByteObservers
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
@@ -89,7 +89,7 @@ class SearchContinuation:
 
 
 async def relay_searching(
-    client: ClientResponse, attempt: UpstreamAttempt, services: Services, continuation: SearchContinuation
+    client: ClientResponse, attempt: UpstreamAttempt, gateway: Gateway, continuation: SearchContinuation
 ) -> RelayResult:
     """Send the client a whole response with searches. Raises UpstreamError, before anything is sent, if it fails."""
     call, policies = client.call, client.call.policies
@@ -102,13 +102,13 @@ async def relay_searching(
         policies=run,
     )
     path.answer_searches(find_tools)
-    pieces = [await _part(client, attempt, services, path, run)]
+    pieces = [await _part(client, attempt, gateway, path, run)]
     while path.paused:
         if not await continuation.continue_stream(path):
             pieces.append(path.end_paused() + await _judged(client, path, run))
             break
         path.resume()
-        pieces.append(await _part(client, attempt, services, path, run))
+        pieces.append(await _part(client, attempt, gateway, path, run))
     record = client.record
     record.usage = path.usage
     if path.failed is not None:
@@ -127,10 +127,10 @@ async def relay_searching(
 
 
 async def _part(
-    client: ClientResponse, attempt: UpstreamAttempt, services: Services, path: StreamTranslator, run: PolicyRun | None
+    client: ClientResponse, attempt: UpstreamAttempt, gateway: Gateway, path: StreamTranslator, run: PolicyRun | None
 ) -> bytes:
     """Read one part of the response, and return what it adds to the client's."""
-    body = await attempt.response.read(services.limits.max_body_bytes)
+    body = await attempt.response.read(gateway.settings.max_body_bytes)
     if body[:1] != b"{" and is_stream(attempt.response, body):
         part = collect_stream(body, protocol=attempt.outbound.protocol)
     else:

@@ -6,7 +6,7 @@ from codecs import BOM_UTF8
 
 from trilogue.base.json.text import dump
 from trilogue.gateway.conversations.echo import echoed_body
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
@@ -28,18 +28,18 @@ Converted = tuple[ResponseSummary, bytes, ResponseTranslation | None]
 
 
 async def relay_whole(
-    client: ClientResponse, attempt: UpstreamAttempt, services: Services, continuation: Continuation | None = None
+    client: ClientResponse, attempt: UpstreamAttempt, gateway: Gateway, continuation: Continuation | None = None
 ) -> RelayResult:
     """Send the client the upstream's whole response. Raises UpstreamError, before anything is sent, if it is not one.
 
     What the upstream says about a failure must be `redacted` before it is logged or sent.
     """
-    body = await attempt.response.read(services.limits.max_body_bytes)
+    body = await attempt.response.read(gateway.settings.max_body_bytes)
     if body.startswith(BOM_UTF8):
         # Not every client's JSON parser accepts it.
         body = body.removeprefix(BOM_UTF8)
     if continuation is not None and body[:1] == b"{":
-        body = await continuation.complete(body, services.limits.max_body_bytes)
+        body = await continuation.complete(body, gateway.settings.max_body_bytes)
     losses = attempt.outbound.losses
     if client.call.policies is not None and client.call.policies.sees_responses:
         summary, body, translation, changes = await judged_whole(

@@ -14,7 +14,7 @@ from trilogue.base.json.text import dump
 from trilogue.gateway.admin.audit import note_sign_in
 from trilogue.gateway.admin.console import INDEX, console_files
 from trilogue.gateway.admin.identity import CONSOLE, KEY, identity_of, key_owner, session_in, session_secrets
-from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminContext, AdminError, AdminRoute, Identity, Page, Reply
+from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminError, AdminRoute, Identity, Page, Reply
 from trilogue.gateway.admin.sessions import (
     SESSION_SECONDS,
     NewCookie,
@@ -57,7 +57,7 @@ PAGE_HEADERS = (
 _HTML, _JSON = "text/html; charset=utf-8", "application/json"
 
 
-def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
+def routes() -> tuple[AdminRoute, ...]:
     """Return the routes of the console. They need no key: the files hold no data, and the login asks for a key."""
     part = _ConsolePart()
     return (
@@ -100,12 +100,12 @@ async def _me(call: AdminCall) -> Reply:
 
 async def _session(call: AdminCall) -> Reply:
     """Return whether the browser is signed in, and as whom. Not an error without a session: browsers would log it."""
-    admin = call.services.config.admin
+    admin = call.admin.settings
     check_browser(call.request, admin)
     signs_on = admin.sign_on is not None and admin.sign_on.oidc is not None
     found: dict[str, Json] = {"signed_in": False, "sign_on": signs_on, "problem": None}
     try:
-        caller = identity_of(call.request, call.peer, call.services)
+        caller = identity_of(call.request, call.peer, call.admin)
     except AdminError as error:
         return found | {"problem": error.message}
     return found if caller is None else found | {"signed_in": True, **caller._asdict()}
@@ -113,9 +113,9 @@ async def _session(call: AdminCall) -> Reply:
 
 async def _sign_out(call: AdminCall) -> Reply:
     """End the session everywhere, and remove its cookie. Say so if it cannot be ended: a copy would still work."""
-    check_browser(call.request, call.services.config.admin)
-    keys, token = call.services.managed_keys, cookie(call.request)
-    session, removed = session_in(token, call.services), (set_cookie(call.request, NewCookie()),)
+    check_browser(call.request, call.admin.settings)
+    keys, token = call.gateway.access.managed, cookie(call.request)
+    session, removed = session_in(token, call.admin), (set_cookie(call.request, NewCookie()),)
     if session is not None:
         ended, ends = session_digest(token), session.ends
         try:
@@ -138,14 +138,14 @@ class _ConsolePart:
 
     async def sign_in(self, call: AdminCall) -> Reply:
         """Set a session cookie if the body has an admin key."""
-        services, now = call.services, steady_time()
-        check_browser(call.request, services.config.admin)
+        now = steady_time()
+        check_browser(call.request, call.admin.settings)
         presented = (await call.body()).get("key")
         if not isinstance(presented, str):
             raise AdminError(400, 'the body must be {"key": KEY}', "bad_key")
         if not self._wrong_keys.has(now, 1):
             raise AdminError(429, "too many wrong keys; wait a few seconds", "too_many_keys")
-        owner = key_owner(presented.strip(), services)
+        owner = key_owner(presented.strip(), call.admin)
         if owner is None:
             self._wrong_keys.take(now, 1)
             log.warning("console: wrong admin key")
@@ -159,6 +159,6 @@ class _ConsolePart:
 def session_cookie(call: AdminCall, session: Session, seconds: int) -> tuple[bytes, bytes]:
     """Return the header that starts a session."""
     session = replace(session, number=secrets.token_urlsafe(12))
-    secret = session_secrets(call.services, session)[0]
-    is_https = call.services.config.admin.public_url.lower().startswith("https://")
+    secret = session_secrets(call.admin, session)[0]
+    is_https = call.admin.settings.public_url.lower().startswith("https://")
     return set_cookie(call.request, NewCookie(token_of(session, secret), seconds, secure=is_https))

@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from trilogue.gateway.admin.audit import audited
-from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Reply
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.features.approvals.approvals import MOST_DECIDED, Approvals
 from trilogue.gateway.features.approvals.webhook import DECISIONS, DecisionBody
 
@@ -45,11 +46,11 @@ _decode_order = msgspec.json.Decoder(DecisionOrder).decode
 _decode_bool = msgspec.json.Decoder(bool).decode
 
 
-def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
+def routes(approvals: Approvals, workers: OtherWorkers) -> tuple[AdminRoute, ...]:
     """Return the routes of approvals, and let other workers ask for those of this one and decide on them."""
-    part = _ApprovalsPart(context)
-    context.workers.register(LIST, lambda _: _encode(part.rows()))
-    context.workers.register(DECIDE, lambda order: _encode(part.decided(_decode_order(order))))
+    part = _ApprovalsPart(approvals, workers)
+    workers.register(LIST, lambda _: _encode(part.rows()))
+    workers.register(DECIDE, lambda order: _encode(part.decided(_decode_order(order))))
     # The arguments of a call are content of a response, so viewers do not see them.
     return (
         AdminRoute("GET", "approvals", part.listing, Role.OPERATOR),
@@ -60,12 +61,9 @@ def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
 class _ApprovalsPart:
     """The approvals of this worker and of all others."""
 
-    def __init__(self, context: AdminContext) -> None:
-        self._context = context
-
-    @property
-    def _own(self) -> Approvals:
-        return self._context.services().approvals
+    def __init__(self, own: Approvals, workers: OtherWorkers) -> None:
+        self._own = own
+        self._workers = workers
 
     async def listing(self, _: AdminCall) -> Reply:
         """Return the calls that wait in all workers, the oldest first, and the latest decisions."""
@@ -87,12 +85,12 @@ class _ApprovalsPart:
         return {"id": order.id, "approved": order.approved, "by": order.by}
 
     async def _all(self) -> list[ApprovalRows]:
-        return [self.rows(), *(_decode_rows(reply) for reply in await self._context.workers.ask(LIST))]
+        return [self.rows(), *(_decode_rows(reply) for reply in await self._workers.ask(LIST))]
 
     async def _decide(self, order: DecisionOrder) -> bool:
         if self.decided(order):
             return True
-        replies = await self._context.workers.ask(DECIDE, _encode(order).decode())
+        replies = await self._workers.ask(DECIDE, _encode(order).decode())
         return any(_decode_bool(reply) for reply in replies)
 
     def rows(self) -> ApprovalRows:

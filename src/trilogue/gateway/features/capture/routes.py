@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from trilogue.base.clock import steady_time
 from trilogue.gateway.admin.audit import audited
-from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Page, Reply
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Page, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.features.capture.captured import captured_requests
@@ -40,12 +40,12 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(CaptureCounts).decode
 
 
-def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
+def routes(capture: WorkerCapture | None, workers: OtherWorkers) -> tuple[AdminRoute, ...]:
     """Return the routes of captures, and let other workers tell this one that the session has changed."""
-    if context.capture is None:
+    if capture is None:
         return ()
-    part = _CapturesPart(context.capture, context.workers)
-    context.workers.register(QUESTION, part.for_others)
+    part = _CapturesPart(capture, workers)
+    workers.register(QUESTION, part.for_others)
     return (
         AdminRoute("GET", "capture", part.status, Role.VIEWER),
         AdminRoute("POST", "capture", part.start, Role.OPERATOR),
@@ -79,7 +79,7 @@ class _CapturesPart:
         if asked.requests > most:
             text = f"{asked.requests} requests are more than the folder may have files (capture.max_files: {most})"
             raise AdminError(400, text, "bad_capture")
-        if asked.key and asked.key not in call.services.keys.names:
+        if asked.key and asked.key not in call.gateway.access.keys.names:
             raise AdminError(400, "key must be the name of a client key", "no_such_key")
         session, is_new = await asyncio.to_thread(self._capture.start, asked)
         if not is_new:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminRoute, Reply
+from trilogue.gateway.admin.routes import AdminCall, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.features.cluster.member import ClusterMember
 from trilogue.gateway.features.cluster.nodes import GONE
 from trilogue.gateway.features.cluster.status import LinkStatus, NodeRecord
+from trilogue.gateway.features.cluster.worker import WorkerCluster
 from trilogue.model import Json
 
 NO_LINK = "the link is not running"
 
 
-def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
+def routes(cluster: WorkerCluster) -> tuple[AdminRoute, ...]:
     """Return the route of nodes. The process that runs the link writes down what it knows, so each can respond."""
-    return (AdminRoute("GET", "nodes", _list, Role.VIEWER),)
+
+    async def handle(_: AdminCall) -> Reply:
+        return _nodes(cluster.member)
+
+    return (AdminRoute("GET", "nodes", handle, Role.VIEWER),)
 
 
-async def _list(call: AdminCall) -> Reply:
-    member = call.services.cluster.member
+def _nodes(member: ClusterMember | None) -> Reply:
     if member is None:
         return {"cluster": None, "nodes": []}
     status = member.status or LinkStatus(node=member.node.id, name=member.node.name, server=member.server.name, at=0.0)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from trilogue.gateway.features.cluster.settings import ClusterSettings
-
 import time
 
 from trilogue import __version__
 from trilogue.gateway.features.cluster.member import ClusterMember, Sibling
 from trilogue.gateway.features.cluster.nodes import NodeFacts
 from trilogue.gateway.features.cluster.server import RedisServer
+from trilogue.gateway.features.cluster.settings import ClusterSettings
 from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus, NodeRecord
 from trilogue.storage.file import FileStore
 from trilogue.upstreams.state.sync import FILE_NAME
@@ -46,6 +45,12 @@ class WorkerCluster:
     def health(self) -> LinkHealth | None:
         """How the link is doing that this process runs; None if it runs none."""
         return None if self.member is None else self.member.health
+
+    def connected(self) -> bool | None:
+        """Return whether the server of the cluster can be reached; None without a cluster."""
+        if self.member is None:
+            return None
+        return self.status is not None and self.status.connected
 
     def running(self) -> list[NodeRecord]:
         """Return the nodes that are running, as far as this one knows; itself too."""

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Reply
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
-from trilogue.gateway.features.explain.worker_requests import find_request, known_requests
+from trilogue.gateway.admin.worker_group import OtherWorkers
+from trilogue.gateway.features.explain.worker_requests import KnownRequests
 
 Decisions = list[dict[str, Any]]
 _encode = msgspec.json.Encoder().encode
@@ -21,19 +22,19 @@ LATEST = 100
 _REQUEST = re.compile(r"[\w-]{1,100}", re.ASCII)
 
 
-def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
+def routes(known: KnownRequests, workers: OtherWorkers) -> tuple[AdminRoute, ...]:
     """Return the routes of decisions, and let other workers ask for those of this one."""
-    shown = _DecisionsPart(context)
-    context.workers.register("decisions", lambda request_id: _encode(shown.own(request_id)))
+    shown = _DecisionsPart(known, workers)
+    workers.register("decisions", lambda request_id: _encode(shown.own(request_id)))
     return (AdminRoute("GET", "decisions", shown.handle, Role.VIEWER),)
 
 
 class _DecisionsPart:
     """The decisions of this worker and of all others."""
 
-    def __init__(self, context: AdminContext) -> None:
-        self._context = context
-        self._workers = context.workers
+    def __init__(self, known: KnownRequests, workers: OtherWorkers) -> None:
+        self._known = known
+        self._workers = workers
 
     async def handle(self, call: AdminCall) -> Reply:
         """Return the decision on one request, or the latest decisions, of all workers."""
@@ -49,9 +50,9 @@ class _DecisionsPart:
     def own(self, request_id: str) -> Decisions:
         """Return the decision of this worker on a request, or its latest decisions if the id is empty."""
         if request_id:
-            record = find_request(self._context, request_id)
+            record = self._known.find(request_id)
             return [] if record is None or record.decision is None else [record.decision.as_dict()]
-        made = (record.decision for record in known_requests(self._context) if record.decision is not None)
+        made = (record.decision for record in self._known if record.decision is not None)
         return [decision.as_dict() for decision in islice(made, LATEST)]
 
     async def _others(self, request_id: str) -> Decisions:

@@ -14,11 +14,11 @@ from trilogue.base.clock import steady_time
 from trilogue.base.json.text import dump, parse_request
 from trilogue.capture import shown_headers, shown_url
 from trilogue.errors import ClientError
-from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Reply
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.features.explain.request_view import shown_loss
 from trilogue.gateway.features.explain.routing import asked_protocol
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.call import Call, ReadBody, read_asked
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.outbound import Place
@@ -36,14 +36,14 @@ MOST_ACCOUNTS = 20
 STATE_FIELDS = ("previous_response_id", "conversation")
 
 
-def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
+def routes() -> tuple[AdminRoute, ...]:
     """Return the route of dry runs. Workers share the state of accounts, so each can respond alone."""
     return (AdminRoute("POST", "dry-run", _dry_run, Role.VIEWER),)
 
 
 async def _dry_run(call: AdminCall) -> Reply:
-    services = call.services
-    given = await call.body(services.limits.max_body_bytes)
+    gateway = call.gateway
+    given = await call.body(gateway.settings.max_body_bytes)
     protocol, request = asked_protocol(given.get("protocol")), given.get("request")
     if not isinstance(request, str | dict):
         raise AdminError(400, 'the body must be {"request": REQUEST, "protocol": PROTOCOL}', "bad_dry_run")
@@ -53,10 +53,10 @@ async def _dry_run(call: AdminCall) -> Reply:
         fields = parse_request(body)
         protocol = protocol or protocol_of_body(fields, Kind.REQUEST) or next(iter(Protocol))
         report["protocol"] = protocol.short
-        asked = read_asked(body, services.only_model, strict=None)
+        asked = read_asked(body, gateway.models.only_model, strict=None)
         report |= {"model": asked.model, "stream": asked.stream, "refers_to_state": _refers_to_state(fields)}
-        found = services.router.resolve(asked.model, protocol)
-        report |= {"matched": found.matched, "targets": await _targets(services, asked, protocol, found.targets)}
+        found = gateway.models.router.resolve(asked.model, protocol)
+        report |= {"matched": found.matched, "targets": await _targets(gateway, asked, protocol, found.targets)}
     except ClientError as error:
         # This is what the client would get, so it is a result.
         report["problem"] = _problem(error)
@@ -71,7 +71,7 @@ def _problem(error: ClientError) -> dict[str, Json]:
     return {"status": error.status, "code": error.code, "message": error.message, "path": error.path or None}
 
 
-async def _targets(services: Services, asked: ReadBody, protocol: Protocol, targets: Sequence[Upstream]) -> list[Json]:
+async def _targets(gateway: Gateway, asked: ReadBody, protocol: Protocol, targets: Sequence[Upstream]) -> list[Json]:
     call = Call(
         client=protocol,
         body=asked.body,
@@ -79,22 +79,22 @@ async def _targets(services: Services, asked: ReadBody, protocol: Protocol, targ
         long_context=asked.long_context,
         stream=asked.stream,
         headers={},
-        sealer=services.sealer,
+        sealer=gateway.sealer,
         forwarded=(),
         losses=asked.losses,
     )
     found: list[Json] = []
     for target in targets:
-        accounts = _accounts(services, target, call)
-        work = (services, target, accounts[0]["account"], call)
+        accounts = _accounts(gateway, target, call)
+        work = (gateway, target, accounts[0]["account"], call)
         sent = await in_thread(_sent, *work) if len(call.body) > LARGE_BYTES else _sent(*work)
         found.append({"provider": target.provider, "model": target.model, "accounts": accounts, **sent})
     return found
 
 
-def _accounts(services: Services, target: Upstream, call: Call) -> list[dict[str, Any]]:
+def _accounts(gateway: Gateway, target: Upstream, call: Call) -> list[dict[str, Any]]:
     """Return the accounts of a target in the order in which they would be tried, then those that would not be."""
-    pool, now = services.pools.pools[target.provider], steady_time()
+    pool, now = gateway.upstreams.pools.pools[target.provider], steady_time()
     sticky = sticky_key(call.body, call.client, call.headers) if len(pool.accounts) > 1 else ""
     request = AccountRequest(target.model, sticky, set(), len(call.body) // BYTES_PER_TOKEN)
     found: list[dict[str, Any]] = []
@@ -114,12 +114,12 @@ def _shown(account: dict[str, Any], how: str | None) -> dict[str, Any]:
     return {name: account[name] for name in ("account", "state", "why", "until")} | {"chosen": how}
 
 
-def _sent(services: Services, target: Upstream, account: str, call: Call) -> dict[str, Json]:
+def _sent(gateway: Gateway, target: Upstream, account: str, call: Call) -> dict[str, Json]:
     """Return what an account would be sent, without credentials, or why it cannot be sent to this target."""
-    provider = services.providers[target.provider]
-    remedies = services.pools.pools[target.provider].lessons.of(target.model)
+    provider = gateway.upstreams.providers[target.provider]
+    remedies = gateway.upstreams.pools.pools[target.provider].lessons.of(target.model)
     try:
-        made = prepare(call, Place(provider, provider.accounts[account], target.model, remedies), services, False)
+        made = prepare(call, Place(provider, provider.accounts[account], target.model, remedies), gateway, False)
     except ClientError as error:
         return {"problem": _problem(error)}
     return {
@@ -129,9 +129,9 @@ def _sent(services: Services, target: Upstream, account: str, call: Call) -> dic
         "url": shown_url(made.request.url),
         "headers": dict(shown_headers(made.request.headers)),
         "body": parse_request(made.request.body),
-        "losses": [_loss(loss, services) for loss in made.losses],
+        "losses": [_loss(loss, gateway) for loss in made.losses],
     }
 
 
-def _loss(loss: Loss, services: Services) -> dict[str, Json]:
-    return shown_loss(loss) | {"refused_if_strict": refuses(services.config.strict_from, loss.code)}
+def _loss(loss: Loss, gateway: Gateway) -> dict[str, Json]:
+    return shown_loss(loss) | {"refused_if_strict": refuses(gateway.settings.strict_from, loss.code)}

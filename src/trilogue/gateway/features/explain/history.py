@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from trilogue.gateway.features.explain.sessions import Sessions
+from trilogue.gateway.conversations.cache_sessions import Sessions
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 

@@ -13,10 +13,10 @@ import msgspec
 
 from trilogue.base.clock import STEADY_OFFSET
 from trilogue.errors import ClientError
+from trilogue.gateway.conversations.cache_sessions import OTHER_ACCOUNT
 from trilogue.gateway.features.explain.failure_words import choice, consequence, meaning
-from trilogue.gateway.features.explain.sessions import OTHER_ACCOUNT
 from trilogue.gateway.features.usage.cost import cost_of
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.record import CacheUse, RequestRecord, loss_codes
 from trilogue.model import LOSSES, Json, Loss, Protocol, Usage
 from trilogue.model.loss_advice import ADVICE
@@ -27,7 +27,7 @@ from trilogue.vendors.profiles.lookup import rows_for, vendor_for
 MOST_CHARACTERS = 300
 
 
-def summary(record: RequestRecord, services: Services) -> dict[str, Json]:
+def summary(record: RequestRecord, gateway: Gateway) -> dict[str, Json]:
     """Return the facts about a request in one flat object."""
     running = not record.ended_at
     decision, failure = record.decision, record.failure
@@ -60,33 +60,33 @@ def summary(record: RequestRecord, services: Services) -> dict[str, Json]:
         **_times(record, attempts),
         **_tokens(record.usage),
         "session": record.cache.session if record.cache is not None else None,
-        **_cost(record, services),
+        **_cost(record, gateway),
     }
 
 
-def everything(record: RequestRecord, services: Services) -> dict[str, Json]:
+def everything(record: RequestRecord, gateway: Gateway) -> dict[str, Json]:
     """Return all that is known about a request: the summary, the route, the attempts and the losses."""
     decision = record.decision
     shown: dict[str, Any] = {
-        **summary(record, services),
-        "route": _route(record, services),
+        **summary(record, gateway),
+        "route": _route(record, gateway),
         "targets": [f"{target.provider}/{target.model}" for target in record.targets],
-        "ruled_by": _ruling(record, services),
+        "ruled_by": _ruling(record, gateway),
         "sticky": decision.sticky if decision is not None else False,
         "considered": msgspec.to_builtins(decision.considered) if decision is not None else [],
         "attempts": _attempts(record),
         "losses": [shown_loss(loss) for loss in record.losses],
         "policies": [_decision(record, one) for one in record.policies],
-        **_session(record, services),
-        **_model_rules(record, services),
+        **_session(record, gateway),
+        **_model_rules(record, gateway),
     }
     return shown
 
 
-def _ruling(record: RequestRecord, services: Services) -> list[Json]:
+def _ruling(record: RequestRecord, gateway: Gateway) -> list[Json]:
     """Return the routes whose policies, limits or budgets hold for a request, by their `match`."""
-    numbers = services.router.ruling(record.model, None, record.targets) if record.targets else ()
-    routes = [services.config.routes[number] for number in numbers]
+    numbers = gateway.models.router.ruling(record.model, None, record.targets) if record.targets else ()
+    routes = [gateway.models.routes[number] for number in numbers]
     return [route.match for route in routes if route.has_rules]
 
 
@@ -139,7 +139,7 @@ def _hit_rate(tokens: int, read: int | None) -> float | None:
     return None if not tokens or read is None else round(read / tokens, 4)
 
 
-def _session(record: RequestRecord, services: Services) -> dict[str, Json]:
+def _session(record: RequestRecord, gateway: Gateway) -> dict[str, Json]:
     """Return what the cache has saved in a request's session until then, and why the request has read less."""
     use = record.cache
     known = use or CacheUse(session="")
@@ -150,34 +150,34 @@ def _session(record: RequestRecord, services: Services) -> dict[str, Json]:
         "session_cache_write_tokens": known.written if use is not None else None,
         "session_hit_rate": _hit_rate(known.input, known.read),
         "compared_with": known.before or None,
-        "cache_missed": f"{known.missed}{_unnoticed(record, known, services)}" or None,
+        "cache_missed": f"{known.missed}{_unnoticed(record, known, gateway)}" or None,
     }
 
 
-def _unnoticed(record: RequestRecord, use: CacheUse, services: Services) -> str:
+def _unnoticed(record: RequestRecord, use: CacheUse, gateway: Gateway) -> str:
     """Return why a session has changed its account although no attempt has left one; "" otherwise."""
     attempts = record.decision.attempts if record.decision is not None else []
     if not use.missed.startswith(OTHER_ACCOUNT) or any(attempt.left for attempt in attempts):
         return ""
-    pool = services.pools.pools.get(record.provider)
+    pool = gateway.upstreams.pools.pools.get(record.provider)
     if pool is not None and not pool.settings.sticky:
         return ": conversations of this provider stay with no account (pool.sticky)"
     return ": the gateway did not know any more which account the conversation was with"
 
 
-def _cost(record: RequestRecord, services: Services) -> dict[str, Json]:
+def _cost(record: RequestRecord, gateway: Gateway) -> dict[str, Json]:
     """Return what a request has cost; None if that is unknown."""
-    money = cost_of(record, services.price_books)
+    money = cost_of(record, gateway.upstreams.price_books)
     return {
         "cost": None if money is None else float(money.amount),
         "currency": None if money is None else money.currency,
     }
 
 
-def _route(record: RequestRecord, services: Services) -> str | None:
+def _route(record: RequestRecord, gateway: Gateway) -> str | None:
     """Return the rule that named the targets; None if no rule did, or the configuration has changed since."""
     try:
-        found = services.router.resolve(record.model, _protocol(record.client))
+        found = gateway.models.router.resolve(record.model, _protocol(record.client))
     except ClientError:
         return None
     # A conversation that continues a stored response prefers the provider that stores it.
@@ -248,17 +248,17 @@ def shown_loss(loss: Loss) -> dict[str, Json]:
     }
 
 
-def _model_rules(record: RequestRecord, services: Services) -> dict[str, Json]:
+def _model_rules(record: RequestRecord, gateway: Gateway) -> dict[str, Json]:
     """Return which rules about the model apply to what it is sent, and which parameters it has refused.
 
     Requests that are passed through are not adjusted, unless the configuration says so.
     """
-    provider, protocol = services.config.providers.get(record.provider), _protocol(record.upstream)
+    provider, protocol = gateway.upstreams.settings.get(record.provider), _protocol(record.upstream)
     if provider is None or protocol is None:
         return {"vendor": None, "rules": [], "learned": []}
     name = provider.vendor or ""
     adjusted = record.upstream != record.client or provider.own_profile(record.upstream_model, protocol) is not None
-    learned = services.pools.pools[record.provider].lessons.by_model.get(record.upstream_model, ())
+    learned = gateway.upstreams.pools.pools[record.provider].lessons.by_model.get(record.upstream_model, ())
     return {
         "vendor": vendor_for(protocol, record.upstream_model, name),
         "rules": [row.what for row, _ in rows_for(protocol, record.upstream_model, name)] if adjusted else [],

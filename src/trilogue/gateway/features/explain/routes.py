@@ -14,8 +14,8 @@ from msgspec import Struct
 from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.features.explain.request_view import everything, summary
-from trilogue.gateway.features.explain.worker_requests import find_request, known_requests
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.features.explain.worker_requests import KnownRequests
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.record import RequestRecord
 
 Rows = list[dict[str, Any]]
@@ -77,9 +77,9 @@ def failed(record: RequestRecord) -> bool:
     return record.status >= 400 or record.error is not None
 
 
-def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
+def routes(context: AdminContext, known: KnownRequests) -> tuple[AdminRoute, ...]:
     """Return the routes of requests, and let other workers ask for those of this one."""
-    part = _RequestsPart(context)
+    part = _RequestsPart(context, known)
     context.workers.register("requests", lambda query: _encode(part.rows(_decode_query(query))))
     context.workers.register("request", lambda request_id: _encode(part.found(request_id)))
     return (
@@ -91,8 +91,9 @@ def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
 class _RequestsPart:
     """The requests of this worker and of all others."""
 
-    def __init__(self, context: AdminContext) -> None:
+    def __init__(self, context: AdminContext, known: KnownRequests) -> None:
         self._context = context
+        self._known = known
 
     async def list(self, call: AdminCall) -> Reply:
         """Return the latest requests of all workers that the query asks for, the latest first."""
@@ -117,30 +118,30 @@ class _RequestsPart:
 
     def rows(self, query: RequestQuery) -> Rows:
         """Return the latest requests of this worker."""
-        services = self._context.services()
-        wanted = (record for record in known_requests(self._context) if query.wants(record))
-        return [summary(record, services) for record in islice(wanted, query.limit)]
+        gateway = self._context.gateway()
+        wanted = (record for record in self._known if query.wants(record))
+        return [summary(record, gateway) for record in islice(wanted, query.limit)]
 
     def found(self, request_id: str) -> Rows:
         """Return all that this worker knows about a request, as the only row; none if it does not know it."""
-        record = self._last() if request_id == LAST else find_request(self._context, request_id)
+        record = self._last() if request_id == LAST else self._known.find(request_id)
         if record is None:
             return []
-        services = self._context.services()
-        return [{**everything(record, services), "asked": self._asked(record, services)}]
+        gateway = self._context.gateway()
+        return [{**everything(record, gateway), "asked": self._asked(record, gateway)}]
 
-    def _asked(self, record: RequestRecord, services: Services) -> Rows:
+    def _asked(self, record: RequestRecord, gateway: Gateway) -> Rows:
         """Return the requests that policies of a request have made, in their order."""
         if not record.policies and record.ended_at:
             return []
-        made = [one for one in known_requests(self._context) if one.parent == record.request_id]
-        rows = [summary(one, services) for one in sorted(made, key=lambda one: one.began_at)]
+        made = [one for one in self._known if one.parent == record.request_id]
+        rows = [summary(one, gateway) for one in sorted(made, key=lambda one: one.began_at)]
         return [{name: row[name] for name in _ASKED} for row in rows]
 
     def _last(self) -> RequestRecord | None:
         """Return the request of a client that began last, without those that are about no model and have not failed."""
         asked: Iterator[RequestRecord] = (
-            record for record in known_requests(self._context) if not record.parent and (record.model or failed(record))
+            record for record in self._known if not record.parent and (record.model or failed(record))
         )
         return max(asked, key=lambda record: record.began_at, default=None)
 

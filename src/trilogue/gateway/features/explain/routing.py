@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Reply
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json, Protocol
 
 
-def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
+def routes() -> tuple[AdminRoute, ...]:
     """Return the routes for model names. Every worker has the same configuration."""
     return (
         AdminRoute("GET", "routes", _routes, Role.VIEWER),
@@ -16,15 +16,15 @@ def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
 
 
 async def _routes(call: AdminCall) -> Reply:
-    config = call.services.config
+    models, upstreams = call.gateway.models, call.gateway.upstreams
     return {
-        "aliases": dict(config.aliases),
+        "aliases": dict(models.aliases),
         "routes": [
             {"match": route.match, "targets": [f"{one.provider}/{one.model}" for one in route.chain()]}
-            for route in config.routes
+            for route in models.routes
         ],
-        "default_provider": config.default_provider,
-        "served": list(call.services.router.served()),
+        "default_provider": models.default_provider,
+        "served": list(models.router.served()),
         "providers": [
             {
                 "name": name,
@@ -32,14 +32,14 @@ async def _routes(call: AdminCall) -> Reply:
                 "models": list(provider.models),
                 "accounts": len(provider.accounts),
             }
-            for name, provider in config.providers.items()
+            for name, provider in upstreams.settings.items()
         ],
     }
 
 
 async def _resolved(call: AdminCall) -> Reply:
     protocol = asked_protocol(call.query.get("protocol")) or next(iter(Protocol))
-    found = call.services.router.resolve(call.ids[0], protocol)
+    found = call.gateway.models.router.resolve(call.ids[0], protocol)
     targets: list[Json] = [f"{one.provider}/{one.model}" for one in found.targets]
     return {"model": call.ids[0], "protocol": protocol.short, "matched": found.matched, "targets": targets}
 

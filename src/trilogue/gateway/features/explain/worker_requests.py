@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trilogue.gateway.admin.routes import AdminContext
+from trilogue.gateway.endpoints.generate import ActiveRequests
+from trilogue.gateway.features.explain.history import RequestHistory
 from trilogue.gateway.record import RequestRecord
 
 
-def known_requests(context: AdminContext) -> Iterator[RequestRecord]:
-    """Yield the records of requests, the latest first; those that are running come before all others."""
-    for running in reversed(context.running.requests):
-        yield running.record
-    yield from context.services().history
+class KnownRequests:
+    """The requests that this worker knows. `running`: those that it handles now."""
 
+    def __init__(self, running: ActiveRequests, history: RequestHistory) -> None:
+        self._running = running
+        self._history = history
 
-def find_request(context: AdminContext, request_id: str) -> RequestRecord | None:
-    """Return the record of a request, or None. Looks through all: requests are many, people rarely ask."""
-    return next((record for record in known_requests(context) if record.request_id == request_id), None)
+    def __iter__(self) -> Iterator[RequestRecord]:
+        """Iterate over records, the latest first; those that are running come before all others."""
+        for running in reversed(self._running.requests):
+            yield running.record
+        yield from self._history
+
+    def find(self, request_id: str) -> RequestRecord | None:
+        """Return the record of a request, or None. Looks through all: requests are many, people rarely ask."""
+        return next((record for record in self if record.request_id == request_id), None)

@@ -4,17 +4,18 @@ captures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from trilogue.base.clock import steady_time
 from trilogue.gateway.endpoints.generate import ActiveRequests
+from trilogue.gateway.features.approvals.approvals import Approvals
 from trilogue.gateway.features.capture.worker_capture import DROP_REASONS, WorkerCapture
 from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus
 from trilogue.gateway.features.cluster.worker import WorkerCluster
 from trilogue.gateway.features.metrics import families
 from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.log.output import dropped_lines
 from trilogue.routing.pool.pools import STATES, state_of
 from trilogue.storage.store import StoreHealth
@@ -23,21 +24,26 @@ PICO_DOLLAR = 10**12
 """costs are integers of that part of a dollar"""
 
 Sample = tuple[tuple[str, ...], float]
+Health = Callable[[], Mapping[str, StoreHealth]]
 
 
-def register_gauges(metrics: WorkerMetrics, running: ActiveRequests, services: Callable[[], Services]) -> None:
-    """Register what this worker knows. `services`: returns those in use; a reload replaces them."""
-    workers = services().config.server.workers  # a reload does not change it
+def register_gauges(
+    metrics: WorkerMetrics,
+    running: ActiveRequests,
+    gateway: Callable[[], Gateway],
+    health: Health,
+    approvals: Approvals,
+) -> None:
+    """Register what this worker knows. `health`: of its stores, by their names. `gateway`: returns the one in use; a reload replaces it."""
     metrics.register(families.IN_FLIGHT, lambda: [((), len(running.requests))])
     metrics.register(families.OPEN_STREAMS, lambda: [((), _open_streams(running))])
-    metrics.register(families.CONNECTIONS, lambda: _connections(services()))
-    metrics.register(families.ACCOUNT_STATE, lambda: _account_states(services()))
-    metrics.register(families.STORE_FAILING, lambda: _stores(services(), lambda health: health.failing))
-    metrics.register(families.STORE_WAITING, lambda: _stores(services(), lambda health: health.waiting))
-    metrics.register(families.STORE_FAILURES, lambda: _stores(services(), lambda health: health.failures))
-    metrics.register(families.APPROVALS, lambda: [((), len(services().approvals))])
+    metrics.register(families.CONNECTIONS, lambda: _connections(gateway()))
+    metrics.register(families.ACCOUNT_STATE, lambda: _account_states(gateway()))
+    metrics.register(families.STORE_FAILING, lambda: _stores(health(), lambda health: health.failing))
+    metrics.register(families.STORE_WAITING, lambda: _stores(health(), lambda health: health.waiting))
+    metrics.register(families.STORE_FAILURES, lambda: _stores(health(), lambda health: health.failures))
+    metrics.register(families.APPROVALS, lambda: [((), len(approvals))])
     metrics.register(families.LOG_DROPPED, lambda: [((), dropped_lines())])
-    metrics.register(families.WORKERS_EXPECTED, lambda: [((), workers)])
 
 
 def register_cluster(metrics: WorkerMetrics, cluster: WorkerCluster) -> None:
@@ -82,18 +88,18 @@ def _open_streams(running: ActiveRequests) -> int:
     return sum(context.record.stream and context.responder.started for context in running.requests)
 
 
-def _connections(services: Services) -> list[Sample]:
-    used, idle = services.connections()
+def _connections(gateway: Gateway) -> list[Sample]:
+    used, idle = gateway.upstreams.connections()
     return [(("active",), used), (("idle",), idle)]
 
 
-def _stores(services: Services, read: Callable[[StoreHealth], float]) -> list[Sample]:
-    return [((name,), float(read(health))) for name, health in services.store_health().items()]
+def _stores(health: Mapping[str, StoreHealth], read: Callable[[StoreHealth], float]) -> list[Sample]:
+    return [((name,), float(read(one))) for name, one in health.items()]
 
 
-def _account_states(services: Services) -> Iterator[Sample]:
+def _account_states(gateway: Gateway) -> Iterator[Sample]:
     now = steady_time()
-    for pool in services.pools.pools.values():
+    for pool in gateway.upstreams.pools.pools.values():
         for account in pool.accounts:
             current = state_of(pool, account, now)
             for state in STATES:

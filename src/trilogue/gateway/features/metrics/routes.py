@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Page, Reply
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Page, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.features.metrics.exposition import content_type, exposition
 from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
 
 
-def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
+def routes(metrics: WorkerMetrics | None, workers: OtherWorkers) -> tuple[AdminRoute, ...]:
     """Return the route of metrics, and let other workers ask for those of this one."""
-    metrics = context.metrics
     if metrics is None:
         return (AdminRoute("GET", "metrics", _off, Role.VIEWER),)
-    context.workers.register("metrics", lambda _: metrics.for_others())
-    return (AdminRoute("GET", "metrics", _MetricsPart(metrics, context.workers).handle, Role.VIEWER),)
+    workers.register("metrics", lambda _: metrics.for_others())
+    return (AdminRoute("GET", "metrics", _MetricsPart(metrics, workers).handle, Role.VIEWER),)
 
 
 async def _off(_: AdminCall) -> Reply:

@@ -8,10 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from trilogue.upstreams.settings import ProviderSettings
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -23,6 +20,7 @@ from trilogue.errors import TrilogueError
 from trilogue.gateway.record import BACKGROUND, INTERNAL, RequestRecord
 from trilogue.model import NO_SAMPLING, FormatKind, Json, Protocol, Request, Sampling, StopReason, Usage
 from trilogue.protocols.registry import CODECS
+from trilogue.upstreams.settings import ProviderSettings
 
 Value = str | bool | int | float | Sequence[str]
 Attributes = dict[str, Value]

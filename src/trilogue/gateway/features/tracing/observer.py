@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from trilogue.upstreams.settings import ProviderSettings
-
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import BoundedSemaphore
@@ -26,6 +23,7 @@ from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure
 from trilogue.net.server.request import Head
 from trilogue.routing.pool.decision import Attempt
+from trilogue.upstreams.settings import ProviderSettings
 
 MOST_CONTENTS = 64
 """Responses whose messages wait to be read for their spans. Further ones are recorded without messages."""

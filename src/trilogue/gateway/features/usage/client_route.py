@@ -16,6 +16,7 @@ from trilogue.gateway.features.usage.observer import LOCAL, UsageObserver
 from trilogue.gateway.features.usage.query import usage_query
 from trilogue.gateway.features.usage.report import encode, fields_of
 from trilogue.gateway.limits.budgets import shown_budget, shown_limit
+from trilogue.gateway.request.admission import Handler
 from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.storage.store import StoreError
@@ -24,7 +25,16 @@ COLUMNS = ("day", "hour", "model")
 PARAMETERS = ("by", "since", "until")
 
 
-async def handle(context: RequestContext) -> None:
+def usage_handler(usage: UsageObserver | None) -> Handler:
+    """Return the handler of the route. `usage`: None if it is not counted."""
+
+    async def handle(context: RequestContext) -> None:
+        await _respond(context, usage)
+
+    return handle
+
+
+async def _respond(context: RequestContext, usage: UsageObserver | None) -> None:
     """Respond with the usage of the client key. Raises BadRequest."""
     key = context.entry.key or ClientKey("")
     asked = {name: values[0] for name, values in parse_qs(context.request.query.decode("latin-1")).items()}
@@ -34,8 +44,8 @@ async def handle(context: RequestContext) -> None:
     if any(name not in COLUMNS for name in by):
         raise BadRequest(f"`by` must be some of {', '.join(COLUMNS)}, separated by commas", code="bad_query")
     try:
-        limits, budgets = await context.entry.services.limiter.standing(key)
-        used = await _usage(context, key, {**asked, "by": ",".join(by)})
+        limits, budgets = await context.entry.gateway.limiter.standing(key)
+        used = await _usage(context, usage, key, {**asked, "by": ",".join(by)})
     except (StoreError, OSError, ValueError):
         context.refuse(own_failure(503, "usage cannot be read now", "store_unavailable"))
         return
@@ -49,11 +59,11 @@ async def handle(context: RequestContext) -> None:
     context.reply_json(encode(shown))
 
 
-async def _usage(context: RequestContext, key: ClientKey, asked: dict[str, str]) -> dict[str, object] | None:
+async def _usage(
+    context: RequestContext, observer: UsageObserver | None, key: ClientKey, asked: dict[str, str]
+) -> dict[str, object] | None:
     """Return sums of what was used with a key; None if usage is not counted, or not under a name of its own."""
-    services = context.entry.services
-    observer = services.observer(UsageObserver)
-    if observer is None or key.is_unnamed or services.keys.shares_name(key):
+    if observer is None or key.is_unnamed or context.entry.gateway.access.keys.shares_name(key):
         return None
     query = usage_query({**asked, "key": key.name or LOCAL}, time.time())
     with watching(context):

@@ -14,7 +14,7 @@ from trilogue.vendors.prices.price import Money
 def cost_of(record: RequestRecord, books: Mapping[str, PriceBook]) -> Money | None:
     """Return what a request has cost, at the prices of this hour; None if that is unknown, never 0 for that reason.
 
-    `books`: the prices of each provider (`Services.price_books`). A request without usage has an unknown cost.
+    `books`: the prices of each provider (`Gateway.price_books`). A request without usage has an unknown cost.
     """
     book = books.get(record.provider)
     if book is None or record.usage is None:

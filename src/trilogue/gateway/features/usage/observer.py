@@ -6,8 +6,6 @@ Requests that need an account are counted, each once, just before the client get
 
 from __future__ import annotations
 
-from trilogue.routing.models.router import Router
-
 import struct
 from collections.abc import Iterator, Mapping
 from mmap import mmap
@@ -22,6 +20,7 @@ from trilogue.gateway.features.usage.names import OTHER, ModelNames
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import MOST_TOKENS
+from trilogue.routing.models.router import Router
 from trilogue.vendors.prices.book import PriceBook
 from trilogue.vendors.prices.price import TokenPrices
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 
-from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Page, Reply
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Page, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.gateway.features.usage.query import usage_query
 from trilogue.gateway.features.usage.report import usage_csv, usage_json
-from trilogue.gateway.gateway import Services
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.limits.budgets import subjects_with_budget
 from trilogue.gateway.limits.table import LimitsFull
 from trilogue.model import Json
@@ -19,9 +19,8 @@ from trilogue.storage.store import StoreError
 FORMATS = ("json", "csv")
 
 
-def routes(context: AdminContext) -> tuple[AdminRoute, ...]:
-    """Return the route of usage."""
-    usage = context.usage
+def routes(usage: UsageObserver | None) -> tuple[AdminRoute, ...]:
+    """Return the route of usage. `usage`: None if it is not counted."""
     return (AdminRoute("GET", "usage", _off if usage is None else _UsagePart(usage).handle, Role.VIEWER),)
 
 
@@ -48,13 +47,15 @@ class _UsagePart:
             raise AdminError(503, f"usage cannot be read: {error}", "store_unavailable") from None
         if form == "csv":
             return Page("text/csv; charset=utf-8", usage_csv(lines, query.by).encode())
-        return Page("application/json", usage_json(lines, query.by, await _budgets(call.services)))
+        return Page("application/json", usage_json(lines, query.by, await _budgets(call.gateway)))
 
 
-async def _budgets(services: Services) -> list[Json]:
+async def _budgets(gateway: Gateway) -> list[Json]:
     """Return what is left of all budgets; nothing if that cannot be read."""
-    subjects = subjects_with_budget(services.config, services.configured, services.managed_keys.keys, time.time())
+    subjects = subjects_with_budget(
+        gateway.limiter.rules, gateway.access.configured, gateway.access.managed.keys, time.time()
+    )
     try:
-        return await services.limiter.budgets_left(subjects) if subjects else []
+        return await gateway.limiter.budgets_left(subjects) if subjects else []
     except (StoreError, OSError, ValueError, LimitsFull):
         return []

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from trilogue.base.problems import suggest
-from trilogue.config.types import Config
 from trilogue.gateway.access.settings import KeyOptions
 
 
-def key_option_problems(options: KeyOptions, config: Config, *, policies: bool = True) -> Iterator[tuple[str, str]]:
+def key_option_problems(
+    options: KeyOptions, *, providers: Collection[str], routes: Collection[str], policies: Collection[str] | None
+) -> Iterator[tuple[str, str]]:
     """Yield the option and what is wrong with it, for each name that the configuration does not have.
 
-    `policies`: False if these are checked elsewhere, as those of a configuration file are.
+    `routes`: by their `match`. `policies`: None if these are checked elsewhere, as those of a configuration file are.
     """
-    routes = [route.match for route in config.routes]
-    yield from _unknown("providers", "provider", options.providers, config.providers)
+    yield from _unknown("providers", "provider", options.providers, providers)
     yield from _unknown("routes", "route with this match", options.routes, routes)
-    if policies:
-        yield from _unknown("policies", "policy in the configuration", options.policies, config.policies)
+    if policies is not None:
+        yield from _unknown("policies", "policy in the configuration", options.policies, policies)
 
 
 def _unknown(option: str, kind: str, names: Collection[str], known: Collection[str]) -> Iterator[tuple[str, str]]:

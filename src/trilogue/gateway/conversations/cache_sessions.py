@@ -12,7 +12,7 @@ from threading import Lock
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.gateway.features.explain.prefix import first_difference
+from trilogue.gateway.conversations.prefix import first_difference
 from trilogue.gateway.record import CacheUse, RequestRecord
 from trilogue.model import Usage
 
