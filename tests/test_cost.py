@@ -22,17 +22,18 @@ import uvloop
 from benchmarks.core import STREAMS
 from tests.timing import turns
 from trilogue import Protocol, Sealer, StreamTranslator
-from trilogue.app.worker import WorkerState
+from trilogue.app.worker import Worker
 from trilogue.config.load import load
 from trilogue.gateway.endpoints.app import GatewayApp, not_http
 from trilogue.gateway.features.capture.session import MOST_REQUESTS, SessionRequest
+from trilogue.gateway.features.capture.settings import CaptureSettings
 from trilogue.gateway.features.capture.worker_capture import WorkerCapture
 from trilogue.gateway.features.metrics.requests import RequestMetrics
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.reading import UsageQuery
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.gateway import GatewayApp
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
@@ -321,7 +322,8 @@ def test_calls_for_metrics_and_usage(tmp_path: Path, pair: tuple[Protocol, Proto
     priced = CONFIG.replace("accounts:", 'prices: {"*": {input: 1, output: 2}}, accounts:')
     (tmp_path / "priced.yaml").write_text(priced.replace("PROTOCOL", pair[1].value))
     usage = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), tmp_path / "usage.live", 30))
-    usage.configure(load(tmp_path / "priced.yaml", {}))
+    config = load(tmp_path / "priced.yaml", {})
+    usage.configure(config.router(), {name: one.price_book() for name, one in config.providers.items()})
     without = _least(lambda: _plain(tmp_path, pair))
     counted = _least(lambda: _plain(tmp_path, pair, [RequestMetrics(), usage]))
     assert without < counted <= without * (1 + OBSERVERS_SHARE)
@@ -330,7 +332,7 @@ def test_calls_for_metrics_and_usage(tmp_path: Path, pair: tuple[Protocol, Proto
     usage.close()
 
 
-Configure = Callable[[GatewayApp], None]
+Configure = Callable[[Gateway], None]
 
 
 def _plain(
@@ -350,8 +352,10 @@ def _plain(
     journal.open(BytesIO())
 
     async def main() -> float:
-        state = WorkerState(tmp_path / "pool.db", observers=observers)
-        app = GatewayApp(config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), state)
+        state = Worker(
+            tmp_path / "pool.db", lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), observers=observers
+        )
+        gateway = state.gateway(config)
         if configure is not None:
             configure(gateway)
         wire = Wire()
@@ -445,12 +449,12 @@ def _relayed(
 
     async def main() -> float:
         upstream, wire = Streaming(), Wire()
-        state = WorkerState(tmp_path / "pool.db", observers=observers)
-        app = GatewayApp(load(file, {}), lambda provider, proxy: upstream, Sealer.ephemeral(), state)
+        state = Worker(tmp_path / "pool.db", lambda provider, proxy: upstream, Sealer.ephemeral(), observers=observers)
+        gateway = state.gateway(load(file, {}))
         if configure is not None:
             configure(gateway)
         app = GatewayApp(gateway)
-        connection = ClientConnection(gateway, not_http, set(), KnownHeads(), asyncio.get_running_loop())
+        connection = ClientConnection(app, not_http, set(), KnownHeads(), asyncio.get_running_loop())
         connection.connection_made(cast(asyncio.Transport, wire))
         connection.data_received(request_of(client, stream=True))
         for _ in range(5):
@@ -464,7 +468,7 @@ def _relayed(
         before = len(wire.written)
         found = calls(lambda: receive(events[10 : EVENTS + 10])) / EVENTS
         assert len(wire.written) == before + EVENTS
-        gateway.running.stop_all()
+        app.running.stop_all()
         await turns(5)
         return found
 
@@ -476,8 +480,8 @@ def test_captures_that_are_off_cost_nothing(tmp_path: Path, client: Protocol) ->
     """Neither an event nor a request makes a call for them, also not after a session; while it is on, both do."""
     capture = WorkerCapture(tmp_path / "captures")
 
-    def configure(gateway: GatewayApp) -> None:
-        capture.configure(gateway.config.capture, gateway.observe)
+    def configure(gateway: Gateway) -> None:
+        capture.configure(CaptureSettings(), gateway.observe)
 
     def counted(configure: Configure | None) -> tuple[float, float]:
         requests = _plain(tmp_path, (client, C), configure=configure)

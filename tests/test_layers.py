@@ -79,9 +79,10 @@ ROOMS = {
         "linter",
     ),
     "gateway": (
-        "record log",
+        "settings",
+        "record",
         "observer",
-        "admin",
+        "log",
         "access",
         "limits",
         "conversations",
@@ -90,6 +91,7 @@ ROOMS = {
         "request",
         "response",
         "endpoints",
+        "admin",
         "features",
     ),
 }
@@ -97,6 +99,7 @@ ROOMS = {
 ROOT_LAYER = 7
 
 LIBRARY_LAYER = 5
+SETTINGS = "settings"
 
 CORE = {name for name, layer in LAYERS.items() if layer <= LIBRARY_LAYER}
 PROTOCOLS = tuple(PROTOCOL_ROOMS.split())
@@ -213,8 +216,14 @@ def upward_imports(modules: list[Module]) -> list[str]:
 
 
 def room(name: str) -> str:
-    """Return the room of a module, or its own name if it is next to the rooms; empty for a package itself."""
-    return name.split(".")[2] if name.count(".") >= 2 else ""
+    """Return the room of a module, or its own name if it is next to the rooms; empty for a package itself.
+
+    The settings of all rooms are one room, below the others: the configuration is put together from them.
+    """
+    parts = name.split(".")
+    if parts[-1] == SETTINGS and len(parts) > 3:
+        return SETTINGS if component(name) == "gateway" else parts[2]
+    return parts[2] if len(parts) > 2 else ""
 
 
 def rooms_without_place(modules: list[Module]) -> list[str]:
@@ -467,7 +476,7 @@ def test_downward_import_is_allowed(name: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("name", "source", "found"),
     [
-        ("gateway.observe.record", "from trilogue.gateway.gateway import GatewayApp", True),
+        ("gateway.record", "from trilogue.gateway.gateway import Gateway", True),
         ("gateway.setup.gateway", "from trilogue.gateway.record import RequestRecord", False),
         ("pool.choice.account", "from trilogue.routing.pool.health.health import Health", True),
         ("protocols.fields.reader", "from trilogue.protocols.chat import CODEC", True),

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from tests.pool.making import BAD_KEY, RATE_LIMITED
 from trilogue.app.cli.accounts import accounts
 from trilogue.app.cli.app import app
-from trilogue.app.stores import pool_file
+from trilogue.app.stores import accounts_file
 from trilogue.config.load import load
 from trilogue.routing.pool.pools import Pools
 from trilogue.storage.file import FileStore
@@ -46,7 +46,7 @@ def run(*arguments: str, stdin: str = "") -> Result:
 
 
 def state_file(home: Path) -> Path:
-    return pool_file(home / "trilogue.yaml")
+    return accounts_file(home / "trilogue.yaml")
 
 
 def configured(home: Path) -> Pools:

@@ -11,6 +11,11 @@ from trilogue.config.types import Config
 from trilogue.config.validate import warnings
 from trilogue.errors import ConfigError
 from trilogue.gateway.access.managed_keys import place_of_keys
+from trilogue.app.stores import locations_at
+from trilogue.base.problems import ConfigError
+from trilogue.config.load import parse
+from trilogue.config.types import Config
+from trilogue.config.validate import warnings
 
 PASSWORD = "canary-pw"
 DATABASE = f"postgresql://user:{PASSWORD}@db.example.com/trilogue"
@@ -22,7 +27,7 @@ def read(text: str, **environ: str) -> Config:
 
 def stores(config: Config) -> list[str]:
     found = [config.state.store, config.usage.store]
-    keys = place_of_keys(config, Path("/keys.db"))
+    keys = locations_at(config, Path("/pool.db")).keys
     return [*("" if one is None else one.reveal() for one in found), keys]
 
 

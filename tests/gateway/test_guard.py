@@ -97,7 +97,7 @@ def test_an_embedded_gateway_ticks_on(tmp_path: Path, monkeypatch: pytest.Monkey
 
     async def main() -> list[str]:
         gateway = EmbeddedGateway(load(tmp_path / "trilogue.yaml", {}), None)
-        state = gateway._state
+        state = gateway._worker
         ticks = asyncio.Event()
         looks: list[int] = []
 

@@ -6,9 +6,11 @@ import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from trilogue.app.build import limit_rules
 from trilogue.config.load import parse
 from trilogue.errors import LimitReached
 from trilogue.gateway.access.client_keys import ClientKey
@@ -20,7 +22,11 @@ from trilogue.gateway.limits.limiter import Asked, Limiter, LimitState
 from trilogue.gateway.limits.settings import BudgetSettings, RateLimits
 from trilogue.gateway.limits.table import LazyTable, LimitTable, MemoryTable
 from trilogue.gateway.limits.webhook import Webhook
+from trilogue.net.client.transport import HttpTransport
 from trilogue.storage.store import StoreUnavailable
+from trilogue.upstreams.catalog import Catalog
+from trilogue.upstreams.refused_reasoning import RefusedReasoning
+from trilogue.upstreams.upstreams import Upstreams, UpstreamState
 
 CONFIG = b"""\
 providers:
@@ -63,7 +69,15 @@ def refusal(
     """Return the message of the last of some requests."""
     leases = None if leasing is None else Granted(leasing)
     state = LimitState(table, Webhook(), leases)
-    limiter = Limiter(parse(CONFIG, {}, Path()), state, lambda record, now: None)
+    config = parse(CONFIG, {}, Path())
+    known = UpstreamState(config.pools(Random(1)), Catalog(), RefusedReasoning(), lambda: None)
+    upstreams = Upstreams(config.providers, config.server.timeouts, lambda provider, proxy: HttpTransport(), known)
+    limiter = Limiter(
+        limit_rules(config),
+        state,
+        lambda record, now: None,
+        unpriced=lambda model: upstreams.unpriced(config.router(), model),
+    )
     for _ in range(times - 1):
         asyncio.run(limiter.begin(key, Asked(model, ""), estimate))
     with pytest.raises(LimitReached) as caught:

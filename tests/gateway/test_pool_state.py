@@ -128,12 +128,12 @@ def test_requests_under_way_are_counted_over_reloads_without_a_file(tmp_path: Pa
     """With a single worker too: what they hold, what they have cost, what they have found out."""
     settings = parse(KEEPING_NOTHING.encode(), {}, tmp_path)
     accounts = WorkerPools(tmp_path / "pool.db")
-    pools = accounts.take(settings)
+    pools = accounts.configure(settings)
     now = steady_time()
     running = [pools.begin(now, f"r{number}", [("p", "m")]) for number in range(2)]
     assert [step.account for journey in running if (step := journey.next(now))] == ["a", "a"]
     for _ in range(2):
-        pools = accounts.take(settings)
+        pools = accounts.configure(settings)
     assert [line["in_flight"] for line in pools.overview(now)] == [2, 0]
     running[0].finished(now, Usage(fresh=3_000_000))
     accounts.sync()
@@ -148,11 +148,11 @@ def test_requests_under_way_are_counted_over_reloads_without_a_file(tmp_path: Pa
 def test_requests_under_way_are_counted_when_a_reload_begins_to_keep_state(tmp_path: Path) -> None:
     """They report to the pools of the new configuration, whichever store those have."""
     accounts = WorkerPools(tmp_path / "pool.db")
-    pools = accounts.take(parse(KEEPING_NOTHING.encode(), {}, tmp_path))
+    pools = accounts.configure(parse(KEEPING_NOTHING.encode(), {}, tmp_path))
     now = steady_time()
     running = pools.begin(now, "r", [("p", "m")])
     assert running.next(now) is not None
-    pools = accounts.take(parse(KEEPING_NOTHING.replace("false", "true").encode(), {}, tmp_path))
+    pools = accounts.configure(parse(KEEPING_NOTHING.replace("false", "true").encode(), {}, tmp_path))
     assert next(pools.overview(now))["in_flight"] == 1
     running.finished(now, Usage(fresh=3_000_000))
     accounts.sync()

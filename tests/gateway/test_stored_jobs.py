@@ -20,8 +20,9 @@ from trilogue.gateway.conversations.store.interface import (
     StoreLimits,
     StoreUnavailable,
 )
-from trilogue.gateway.conversations.stores import MEMORY, GatewayStore
+from trilogue.gateway.conversations.stores import GatewayStore
 from trilogue.gateway.conversations.turn import begin_turn
+from trilogue.storage.locations import MEMORY
 
 KEY = b"fake key for tests: not a secret"
 OWNER = "owner"

@@ -29,7 +29,7 @@ from tests.money.upstream import (
 from tests.timing import turns
 from trilogue import Sealer
 from trilogue.app.embed.asgi_http import serve_http
-from trilogue.app.worker import WorkerState, limits_file
+from trilogue.app.worker import Worker
 from trilogue.config.load import parse
 from trilogue.config.types import Config
 from trilogue.gateway.endpoints.app import GatewayApp
@@ -37,8 +37,8 @@ from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.reading import UsageQuery
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.gateway import GatewayApp
 from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.locations import LIMITS_FILE, Locations
 from trilogue.upstreams.settings import ProviderSettings
 
 KEYS = 60
@@ -173,16 +173,17 @@ class World:
         self._pool = folder / "pool.db"
         tables = LedgerTables(SqliteDatabase(folder / "usage.db"))
         self.usage = UsageObserver(UsageLedger(tables, folder / "usage.live", 400.0))
-        self.usage.configure(config)
-        self.state = WorkerState(self._pool, None, [self.usage])
+        books = {name: one.price_book() for name, one in config.providers.items()}
+        self.usage.configure(config.router(), books)
         servers = {name: HostileServer(name) for name in config.providers}
-        self.gateway = GatewayApp(config, _transports(servers, config), Sealer([bytes(32)]), self.state)
+        self.state = Worker(self._pool, _transports(servers, config), Sealer([bytes(32)]), None, [self.usage])
+        self.gateway = self.state.gateway(config)
         self.app = GatewayApp(self.gateway)
         self.statuses: dict[str, int] = {}
 
     @property
     def limits_file(self) -> Path:
-        return limits_file(self._pool)
+        return Locations(self._pool).file(LIMITS_FILE)
 
     async def one(self, number: int) -> None:
         """Send one request, and note what must not have happened."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from os import urandom
 from pathlib import Path
 from random import SystemRandom
@@ -41,9 +42,9 @@ from trilogue.gateway.features.approvals.approvals import Approvals
 from trilogue.gateway.features.cluster.lease_keeper import LeaseKeeper
 from trilogue.gateway.features.cluster.worker import WorkerCluster
 from trilogue.gateway.features.explain.history import RequestHistory
+from trilogue.gateway.features.usage.before import Sources, used_before
 from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.gateway.gateway import Gateway
-from trilogue.gateway.limits.before import Sources
 from trilogue.gateway.limits.budget_table import SpentBudgets
 from trilogue.gateway.limits.limiter import Limiter, LimitState
 from trilogue.gateway.limits.shared_table import SharedTable
@@ -179,7 +180,7 @@ class Worker:
             return upstreams.unpriced(models.router, model)
 
         state = LimitState(self.limits, self.webhook, leases)
-        return Limiter(limit_rules(config), state, cost, before, unpriced)
+        return Limiter(limit_rules(config), state, cost, partial(used_before, before), unpriced)
 
     def tick(self) -> None:
         """Share what happened with other processes and machines. Call it several times a second."""

@@ -33,7 +33,8 @@ providers:
 def usage(tmp_path: Path) -> Iterator[UsageObserver]:
     (tmp_path / "trilogue.yaml").write_text(CONFIG)
     made = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), tmp_path / "usage.live", 30))
-    made.configure(load(tmp_path / "trilogue.yaml", {}))
+    config = load(tmp_path / "trilogue.yaml", {})
+    made.configure(config.router(), {name: one.price_book() for name, one in config.providers.items()})
     yield made
     made.close()
 

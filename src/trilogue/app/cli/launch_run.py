@@ -36,7 +36,7 @@ from trilogue.errors import UpstreamError
 from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.gateway.admin.settings import AdminSettings
 from trilogue.gateway.endpoints.app import not_http
-from trilogue.gateway.gateway import GatewayApp
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.log.settings import Log
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.request.failures import next_step
@@ -115,12 +115,12 @@ def private_config(config: Config, key: str) -> Config:
     return replace(config, keys=(only,), admin=AdminSettings(), server=replace(config.server, host=HOST, port=0))
 
 
-def _price(gateway: GatewayApp, provider: str, model: str, usage: Usage) -> int | None:
+def _price(gateway: Gateway, provider: str, model: str, usage: Usage) -> int | None:
     """Return what usage costs, in billionths of a dollar; None if that is unknown. The built-in model costs nothing."""
     return 0 if gateway.upstreams.providers[provider].is_demo else gateway.upstreams.cost(provider, model, usage)
 
 
-async def _check_models(gateway: GatewayApp, models: Sequence[str]) -> None:
+async def _check_models(gateway: Gateway, models: Sequence[str]) -> None:
     """Raise NotStarted if a model leads nowhere: the client's own error would be harder to read."""
     for model in dict.fromkeys(models):
         try:
@@ -130,7 +130,7 @@ async def _check_models(gateway: GatewayApp, models: Sequence[str]) -> None:
                 raise NotStarted(str(error)) from None
 
 
-async def _unreachable(gateway: GatewayApp, models: Sequence[str]) -> list[str]:
+async def _unreachable(gateway: Gateway, models: Sequence[str]) -> list[str]:
     """Return which upstreams of models cannot be reached, and why.
 
     Clients repeat a failed request for minutes before they show its error, and nothing else may write to the terminal

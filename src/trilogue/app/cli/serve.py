@@ -27,7 +27,7 @@ from trilogue.app.cli.welcome import Start, welcome
 from trilogue.app.observers import WorkerObservers
 from trilogue.app.process.signals import hold_reloads
 from trilogue.app.process.supervisor import Supervisor
-from trilogue.app.process.worker import Worker, WorkerProcess, load_or_none
+from trilogue.app.process.worker import WorkerProcess, load_or_none
 from trilogue.app.sealing import NoSealKey, stored_sealer
 from trilogue.app.stores import accounts_file, counting, locations_of, store_fault, unwritable, usage_fault
 from trilogue.app.transports import event_loop, transports

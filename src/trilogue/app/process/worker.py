@@ -18,10 +18,6 @@ from trilogue.app.key_watch import KeyWatch
 from trilogue.app.process import resources
 from trilogue.app.process.resources import Descriptors
 from trilogue.app.process.signals import RELOAD, handle_signal
-from trilogue.app.worker import WorkerState
-from trilogue.config.types import Config
-from trilogue.errors import ConfigError
-from trilogue.gateway.access.key_watch import KeyWatch
 from trilogue.app.worker import Worker
 from trilogue.base.problems import ConfigError
 from trilogue.config.types import Config
@@ -36,7 +32,7 @@ from trilogue.gateway.features.metrics.gauges import register_capture, register_
 from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.features.usage.client_route import usage_handler
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.gateway import GatewayApp
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.log.setup import configure_logging
@@ -61,7 +57,7 @@ IDLE_TICKS = 50
 """Ticks without a request after which free memory is returned to the system."""
 
 Load = Callable[[], Config]
-Build = Callable[[Config], GatewayApp]
+Build = Callable[[Config], Gateway]
 
 
 class WorkerProcess:
@@ -127,7 +123,7 @@ class WorkerProcess:
             await self._pause()
         await self._drain()
 
-    def _gateway(self) -> GatewayApp:
+    def _gateway(self) -> Gateway:
         return self.app.gateway
 
     def _admin(self) -> Administration:
@@ -246,7 +242,7 @@ class WorkerProcess:
             ("log", journal.finish),
         )
 
-    async def _retire(self, gateway: GatewayApp) -> None:
+    async def _retire(self, gateway: Gateway) -> None:
         """Close the old connections once the requests that use them have ended."""
         while self.app.running.using(gateway):
             await asyncio.sleep(RETIRE_SECONDS)

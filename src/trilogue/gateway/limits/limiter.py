@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from fnmatch import translate as glob_pattern
 from functools import partial
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import structlog
 from msgspec import Struct
@@ -23,15 +23,13 @@ from msgspec.structs import replace
 
 from trilogue.errors import LimitReached, NotAllowed
 from trilogue.gateway.access.client_keys import ClientKey
-from trilogue.gateway.features.cluster.lease_keeper import LeaseKeeper
-from trilogue.gateway.limits.before import Sources, SpendingUnknown, used_before
 from trilogue.gateway.limits.budgets import budget_lines, how_to_price, key_subject, shared_subjects
 from trilogue.gateway.limits.counters import COMPLETE, Before, complete
 from trilogue.gateway.limits.counting import Estimate, Refused, Remaining, Subject, Warned, admit, mark_told, settle
-from trilogue.gateway.limits.leasing import BILLION
+from trilogue.gateway.limits.leasing import BILLION, Leasing
 from trilogue.gateway.limits.remaining import BudgetStanding, LimitStanding, budgets_standing, limits_standing
 from trilogue.gateway.limits.settings import NO_LIMITS, LimitRules, RateLimits
-from trilogue.gateway.limits.table import LimitsFull, LimitTable
+from trilogue.gateway.limits.table import LimitsFull, LimitTable, SpendingUnknown
 from trilogue.gateway.limits.webhook import Webhook
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Json
@@ -42,7 +40,6 @@ log = structlog.get_logger("trilogue.limits")
 
 UNAVAILABLE = "budgets cannot be checked now"
 _REDIS_AWAY = "the Redis server of the cluster is away"
-NO_SOURCES = Sources()
 RETURN_PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """seconds between questions to the cluster, while other machines return what is needed"""
 Cost = Callable[[RequestRecord, float], int | None]
@@ -87,12 +84,39 @@ class Asked(NamedTuple):
 _ANYTHING = Asked("", "")
 
 
+UsedBefore = Callable[[Subject, float, str, bool], Before]
+"""returns what a subject has used before it was counted, at a time; the file whose counts were lost, "" if none were;
+whether it was not known before. May block, and raise StoreError"""
+
+
+def nothing_before(subject: Subject, now: float, lost: str, is_unknown: bool) -> Before:
+    """Return that nothing was used."""
+    return Before()
+
+
+class Leases(Protocol):
+    """What a cluster has granted to this machine, and where to ask for more."""
+
+    @property
+    def leasing(self) -> Leasing:
+        """What was granted."""
+
+    def use(self, names: Sequence[str]) -> None:
+        """Note that these subjects are in use, so that their grants are renewed."""
+
+    async def more(self, subjects: Sequence[Subject], estimate: Estimate, requests: int) -> bool:
+        """Ask for more, for a request of these subjects. Return whether asking again later may help."""
+
+    def now(self) -> float:
+        """Return the time of the cluster."""
+
+
 class LimitState(NamedTuple):
     """What outlives a configuration: the counts, the webhook, and what a cluster has granted; None without one."""
 
     table: LimitTable
     webhook: Webhook
-    leases: LeaseKeeper | None = None
+    leases: Leases | None = None
 
 
 class Limiter:
@@ -106,7 +130,7 @@ class Limiter:
         rules: LimitRules,
         state: LimitState,
         cost: Cost,
-        before: Sources = NO_SOURCES,
+        before: UsedBefore = nothing_before,
         unpriced: Callable[[str], Upstream | None] = lambda _: None,
     ) -> None:
         self.rules = rules
@@ -208,7 +232,7 @@ class Limiter:
     async def _used_before(self, subject: Subject) -> Before:
         """Return what a subject has used before. Raises StoreError, OSError, ValueError."""
         table = self._table
-        work = partial(used_before, self._before, subject, self._now(), table.lost, is_unknown=table.is_unknown)
+        work = partial(self._before, subject, self._now(), table.lost, table.is_unknown)
         try:
             return await asyncio.to_thread(work)
         except SpendingUnknown:
@@ -236,7 +260,7 @@ class Limiter:
             return now, admit(now, list(zip(subjects, rows, strict=True)), estimate, leasing, requests)
 
     async def _admit_with_more(
-        self, leases: LeaseKeeper, subjects: Sequence[Subject], estimate: Estimate, requests: int
+        self, leases: Leases, subjects: Sequence[Subject], estimate: Estimate, requests: int
     ) -> tuple[float, Refused | list[Remaining]]:
         """Ask the cluster for more, a few times if other machines have to return it first."""
         for pause in RETURN_PAUSES:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from trilogue.gateway.limits.counters import ROW, RUNNING, Row
+from trilogue.storage.store import StoreUnavailable
 
 
 class LimitTable(ABC):
@@ -114,3 +115,7 @@ class MemoryTable(LimitTable):
         """End all running requests."""
         for row in self._rows.values():
             row[RUNNING] = 0
+
+
+class SpendingUnknown(StoreUnavailable):
+    """Counts were lost, and nothing else says what was spent. It will not be found out later either."""

@@ -34,7 +34,7 @@ def register_gauges(
     health: Health,
     approvals: Approvals,
 ) -> None:
-    """Register what this worker knows. `health`: of its stores, by their names. `gateway`: returns the one in use; a reload replaces it."""
+    """Register what this worker knows. `gateway`: returns the one in use. `health`: returns that of its stores."""
     metrics.register(families.IN_FLIGHT, lambda: [((), len(running.requests))])
     metrics.register(families.OPEN_STREAMS, lambda: [((), _open_streams(running))])
     metrics.register(families.CONNECTIONS, lambda: _connections(gateway()))

@@ -17,7 +17,7 @@ from trilogue.gateway.limits.budget_table import SpentRow
 from trilogue.gateway.limits.counters import COUNTED, MINUTE, PERIODS, Before, period_start
 from trilogue.gateway.limits.counting import Subject
 from trilogue.gateway.limits.leasing import FIRST_BUDGET
-from trilogue.storage.store import StoreUnavailable
+from trilogue.gateway.limits.table import SpendingUnknown
 
 _PICO_PER_NANO = 1_000
 
@@ -36,11 +36,7 @@ class Sources(NamedTuple):
     route_of: Callable[[str], str] = str
 
 
-class SpendingUnknown(StoreUnavailable):
-    """Counts were lost, and nothing else says what was spent. It will not be found out later either."""
-
-
-def used_before(sources: Sources, subject: Subject, now: float, lost: str, *, is_unknown: bool = False) -> Before:
+def used_before(sources: Sources, subject: Subject, now: float, lost: str, is_unknown: bool = False) -> Before:
     """Return what a subject has used of its budgets and limits. May block. Raises StoreError.
 
     `lost`: the file whose counts were lost; "" if none were. Then it must be known what was spent, or SpendingUnknown
