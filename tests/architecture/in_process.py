@@ -14,13 +14,12 @@ from typing import NamedTuple
 from structlog.testing import capture_logs
 
 from trilogue import Sealer
-from trilogue.app.worker import WorkerState
+from trilogue.app.worker import Worker
 from trilogue.config.load import load
 from trilogue.gateway.endpoints.app import GatewayApp, not_http
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.log.lines import journal
 from trilogue.net.client.transport import HttpTransport
 from trilogue.net.server.listener import Listener
@@ -43,17 +42,18 @@ async def gateway_in_process(folder: Path, config: str) -> AsyncIterator[Watched
     journal.open(None)
     settings = load(file, {})
     usage = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), folder / "usage.live", 30))
-    usage.configure(settings)
-    state = WorkerState(folder / "pool.db", observers=[usage])
-    gateway = Gateway(settings, lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state)
-    app = GatewayApp(gateway)
-    listener = Listener(gateway, not_http)
+    usage.configure(settings.router(), {name: one.price_book() for name, one in settings.providers.items()})
+    worker = Worker(
+        folder / "pool.db", lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), observers=[usage]
+    )
+    app = GatewayApp(worker.gateway(settings))
+    listener = Listener(app, not_http)
     with socket.create_server(("127.0.0.1", 0)) as sock, capture_logs():
         await listener.open(sock)
         try:
-            yield Watched(f"http://127.0.0.1:{sock.getsockname()[1]}", lambda: not gateway.running.requests)
+            yield Watched(f"http://127.0.0.1:{sock.getsockname()[1]}", lambda: not app.running.requests)
         finally:
             await listener.drain(0)
-            await gateway.upstreams.aclose()
-            await state.aclose()
+            await app.gateway.upstreams.aclose()
+            await worker.aclose()
             usage.close()

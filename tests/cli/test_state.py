@@ -117,7 +117,7 @@ def test_export_is_decrypted_and_of_one_key(home: Path) -> None:
 def test_a_key_that_was_made_at_run_time_is_found_by_its_name(home: Path) -> None:
     owner = f"tablet:{new_key_id()}"
     filled(home)
-    with closing(ResponseStore(SqliteDatabase(folder(home) / FILE_NAME), Sealer([SEAL]).storage_keys)) as store:
+    with closing(ResponseStore(SqliteDatabase(folder(home) / RESPONSES_FILE), Sealer([SEAL]).storage_keys)) as store:
         store.responses.put(response("resp_tablet", owner))
     assert [json.loads(line)["id"] for line in run("export", "--key", "tablet").output.splitlines()] == ["resp_tablet"]
     deleted = run("delete", "--key", "tablet", "--yes")

@@ -6,16 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from trilogue.app.stores import locations_at
 from trilogue.config.load import parse
 from trilogue.config.types import Config
 from trilogue.config.validate import warnings
 from trilogue.errors import ConfigError
-from trilogue.gateway.access.managed_keys import place_of_keys
-from trilogue.app.stores import locations_at
-from trilogue.base.problems import ConfigError
-from trilogue.config.load import parse
-from trilogue.config.types import Config
-from trilogue.config.validate import warnings
 
 PASSWORD = "canary-pw"
 DATABASE = f"postgresql://user:{PASSWORD}@db.example.com/trilogue"

@@ -22,7 +22,6 @@ from trilogue.app.cli.local_admin import with_admin_key
 from trilogue.app.embed.asgi_http import serve_http
 from trilogue.app.embed.gateway import EmbeddedGateway
 from trilogue.app.stores import key_store
-from trilogue.base.problems import ConfigError
 from trilogue.config.load import load
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError

@@ -9,6 +9,6 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "click":
         raise
-    from trilogue.app.cli import main
+    from trilogue.app.cli.bare import main
 
 __all__ = ["main"]

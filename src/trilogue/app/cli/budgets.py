@@ -11,11 +11,8 @@ from typing import Any
 
 import click
 
-from trilogue.app.stores import pool_file
-from trilogue.app.worker import limits_file
 from trilogue.app.build import configured_keys, limit_rules
 from trilogue.app.stores import locations_of
-from trilogue.base.problems import ConfigError
 from trilogue.config.load import load
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError

@@ -16,10 +16,7 @@ import click
 from trilogue.app.cli.files import counted
 from trilogue.app.cli.local_admin import key_file, wants_generated_key
 from trilogue.app.cli.local_servers import find_local_servers
-from trilogue.app.reachable import server_faults
-from trilogue.app.stores import server_faults
 from trilogue.app.stores import locations_of, server_faults, unwritable
-from trilogue.base.problems import ConfigError
 from trilogue.capture import shown_url
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import find, load

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from trilogue.app.cli.configured import read_configuration
 from trilogue.app.stores import key_store, locations_of
-from trilogue.base.problems import ConfigError
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import find, load
 from trilogue.config.types import Config

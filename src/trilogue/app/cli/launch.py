@@ -22,12 +22,9 @@ from trilogue.app.cli.welcome import NO_MODEL, Start, example_model
 from trilogue.app.sealing import NoSealKey, stored_sealer
 from trilogue.app.stores import unwritable
 from trilogue.app.transports import event_loop
-from trilogue.base.problems import ConfigError
 from trilogue.config.dotenv import with_dotenv
 from trilogue.config.load import find, load
 from trilogue.errors import ClientError, ConfigError
-from trilogue.storage.folders import state_directory
-from trilogue.errors import ClientError
 from trilogue.storage.locations import state_directory
 from trilogue.upstreams.addresses import url_fault
 

@@ -19,8 +19,8 @@ from trilogue.app.process import resources
 from trilogue.app.process.resources import Descriptors
 from trilogue.app.process.signals import RELOAD, handle_signal
 from trilogue.app.worker import Worker
-from trilogue.base.problems import ConfigError
 from trilogue.config.types import Config
+from trilogue.errors import ConfigError
 from trilogue.gateway.admin.administration import Administration
 from trilogue.gateway.admin.app import AdminApi
 from trilogue.gateway.admin.routes import AdminContext, AdminRoute
