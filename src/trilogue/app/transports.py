@@ -1,4 +1,4 @@
-"""TODO."""
+"""How a process reaches the network: its event loop, and the transports of its providers."""
 
 from __future__ import annotations
 

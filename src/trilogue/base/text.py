@@ -1,4 +1,4 @@
-"""TODO."""
+"""Texts from outside, made fit for a log or a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Checks of addresses that concern the whole configuration, and proxies of the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""References to secrets in a configuration: `env:NAME`, `file:path`, `store:NAME`, `cmd:…`."""
 
 from __future__ import annotations
 

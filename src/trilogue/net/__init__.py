@@ -1,1 +1,1 @@
-"""TODO net."""
+"""Connections: the HTTP/1.1 and WebSocket server for clients, and the HTTP client for upstreams."""

@@ -1,1 +1,1 @@
-"""TODO upstreams."""
+"""What is needed to reach an upstream: providers, accounts with their keys, transports, lists of models, the demo."""

@@ -1,8 +1,8 @@
 """Providers that need no address: where each vendor serves which protocol, the variable that holds its key, and quirks.
 
 Data only. A provider of a configuration is completed from the preset of its name (`config.presets`),
-`trilogue.app.embed.sdk` finds an upstream by it, and `trilogue.config.importers` recognises providers of other gateways. Addresses
-are base URLs from the published documentation of the vendors, as of `SEEN`; they were not called.
+`app.embed.sdk` finds an upstream by it, and `config.importers` recognises providers of other gateways. Addresses are
+base URLs from the published documentation of the vendors, as of `SEEN`; they were not called.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Client keys: what a key may do, keys that are made while the gateway runs, and how their texts are made. No I/O."""
+"""Who may use the gateway: client keys of the configuration and those made at run time, and the audit log."""

@@ -1,4 +1,4 @@
-"""TODO."""
+"""The settings of what is kept of responses and conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Paths that contain ids: which handler serves them, and which ids they name."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""TODO gateway.features."""
+"""What a gateway does beside its requests: each feature only watches them, or serves administrators."""

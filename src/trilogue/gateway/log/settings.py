@@ -1,4 +1,4 @@
-"""TODO."""
+"""The settings of the access log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Whether a Host or Origin header names this machine."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""TODO gateway.features.approvals."""
+"""Tool calls that wait until a person decides, asked for by the policy `approve`."""

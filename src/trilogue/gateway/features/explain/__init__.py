@@ -1,1 +1,1 @@
-"""TODO gateway.features.explain."""
+"""Shows administrators what happened to a request, and what would happen to one."""
