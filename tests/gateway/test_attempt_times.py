@@ -12,7 +12,7 @@ from tests.pool.making import SERVER, pools, provider
 from trilogue.base.clock import steady_time
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.response.attempt import RelayResult
-from trilogue.gateway.response.attempt_loop import AttemptLoop
+from trilogue.gateway.response.attempts import AttemptLoop
 from trilogue.routing.pool.decision import Attempt
 from trilogue.routing.pool.plan import AttemptPlan
 

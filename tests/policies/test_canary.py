@@ -140,7 +140,7 @@ def _unheld(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forwarded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trilogue.gateway.response.raw_pieces.covers", lambda position, other: True)
+    monkeypatch.setattr("trilogue.gateway.response.judged_pass_through.covers", lambda position, other: True)
 
 
 def _calls_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

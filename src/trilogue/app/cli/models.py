@@ -19,7 +19,7 @@ from trilogue.app.cli.configured import CONFIG, read_configuration
 from trilogue.app.stores import accounts_file
 from trilogue.config.types import Config
 from trilogue.errors import ClientError
-from trilogue.gateway.request.learning import instead
+from trilogue.gateway.request.outbound import instead
 from trilogue.model import Protocol
 from trilogue.routing.pool.pools import Pools
 from trilogue.storage.file import FileStore

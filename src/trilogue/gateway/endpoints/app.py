@@ -21,15 +21,13 @@ from trilogue.gateway.endpoints import compaction as compact
 from trilogue.gateway.endpoints import stored as responses
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.endpoints.other import OtherEndpoints
-from trilogue.gateway.endpoints.paths import find_route
 from trilogue.gateway.endpoints.websocket import WebSocketEndpoint
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.record import RequestRecord
-from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit
+from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit, find_route
 from trilogue.gateway.request.boundary import CLIENT_CLOSED, begin, report
-from trilogue.gateway.request.cancellation import Cancellation
 from trilogue.gateway.request.failures import SHUTTING_DOWN, error_reply, raw_headers
-from trilogue.gateway.request.request import RequestContext
+from trilogue.gateway.request.request import Cancellation, RequestContext
 from trilogue.model import Protocol
 from trilogue.net.server.request import HttpRequest
 from trilogue.net.server.responder import Headers, Responder, header_lines

@@ -25,16 +25,14 @@ from trilogue.gateway.conversations.store.jobs import JobKey
 from trilogue.gateway.conversations.stores import GatewayStore
 from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.endpoints import generate
-from trilogue.gateway.endpoints.event_stream import event_stream
 from trilogue.gateway.endpoints.judging import chosen_policies
-from trilogue.gateway.endpoints.upstream_stored import refreshed
+from trilogue.gateway.endpoints.upstream_stored import event_stream, refreshed
 from trilogue.gateway.record import BACKGROUND, RequestRecord
 from trilogue.gateway.request.boundary import begin, report
 from trilogue.gateway.request.call import Call
-from trilogue.gateway.request.cancellation import Cancellation
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.limits import is_charged
-from trilogue.gateway.request.request import RequestContext, targets_of, watching
+from trilogue.gateway.request.request import Cancellation, RequestContext, targets_of, watching
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.model import Json, ResponseStart
 from trilogue.net.server.request import ClientGone, HttpRequest

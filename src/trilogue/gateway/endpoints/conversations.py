@@ -22,8 +22,8 @@ from trilogue.gateway.conversations.objects import (
 from trilogue.gateway.conversations.store.interface import ConversationLocked, NotFound, StoredConversation
 from trilogue.gateway.conversations.stores import GatewayStore
 from trilogue.gateway.conversations.turn import LockedConversation, with_named_items
-from trilogue.gateway.endpoints.paths import PathRoute
 from trilogue.gateway.endpoints.stored import included, query_of, store_of
+from trilogue.gateway.request.admission import PathRoute
 from trilogue.gateway.request.request import RequestContext
 
 KIND, ITEM = "Conversation", "Item"

@@ -26,7 +26,7 @@ from trilogue.gateway.request.outbound import own_body, refuse_state, unbilled_b
 from trilogue.gateway.request.ownership import check_body
 from trilogue.gateway.request.request import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.turns import stored_turn
-from trilogue.gateway.response.headers import JSON_HEADERS, loss_header
+from trilogue.gateway.response.client_response import JSON_HEADERS, loss_header
 from trilogue.model import FailureKind, Ledger, Loss, Protocol
 from trilogue.net.client.interface import Transport, UpstreamRequest, UpstreamResponse
 from trilogue.protocols.codec import Target

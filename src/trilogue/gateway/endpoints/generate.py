@@ -17,12 +17,10 @@ from trilogue.gateway.endpoints.compaction import compact_turn
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.request.call import Call, read_asked
-from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
-from trilogue.gateway.request.made_objects import watch_made_objects
-from trilogue.gateway.request.ownership import check_body
-from trilogue.gateway.request.request import RequestContext, read_large, targets_of, watching
+from trilogue.gateway.request.ownership import check_body, watch_made_objects
+from trilogue.gateway.request.request import CancelReason, RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.protocols.registry import CODECS

@@ -14,17 +14,16 @@ from msgspec.structs import replace
 
 from trilogue.base.json.text import dump, parse_request
 from trilogue.errors import ClientError
-from trilogue.gateway.endpoints.answers import answerer
 from trilogue.gateway.endpoints.complete import complete, new_call
+from trilogue.gateway.endpoints.questions import answerer
 from trilogue.gateway.policies.request_policies import RequestPolicies, words_of
 from trilogue.gateway.policies.table import ChosenPolicies, UnknownPolicy
 from trilogue.gateway.request.call import Call, ReadBody
 from trilogue.gateway.request.judged_request import judged_call
-from trilogue.gateway.request.named import may_name_others, models_of
+from trilogue.gateway.request.ownership import may_name_others, models_of
 from trilogue.gateway.request.request import RequestContext, targets_of, watching
-from trilogue.gateway.response.client_response import ClientResponse
+from trilogue.gateway.response.client_response import ClientResponse, WordsResponse
 from trilogue.gateway.response.timing import KeepAlive
-from trilogue.gateway.response.words import WordsResponse
 from trilogue.policies import Context, Policy
 from trilogue.protocols.registry import CODECS, codec
 from trilogue.routing.models.router import Upstream

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from itertools import count
 
 from msgspec.structs import replace
 
@@ -17,15 +18,15 @@ from trilogue.errors import UpstreamError
 from trilogue.gateway.access.client_keys import ClientKey
 from trilogue.gateway.access.settings import KeyOptions
 from trilogue.gateway.endpoints.complete import new_call
+from trilogue.gateway.policies.driver import AnswerQuestion
 from trilogue.gateway.record import INTERNAL, RequestRecord
 from trilogue.gateway.request.boundary import CLIENT_CLOSED, begin, report
 from trilogue.gateway.request.call import Call, ReadBody
-from trilogue.gateway.request.cancellation import Cancellation
-from trilogue.gateway.request.request import RequestContext
+from trilogue.gateway.request.request import Cancellation, RequestContext
 from trilogue.model import Ledger, Request, Role, Sampling, Text, Turn
 from trilogue.net.server.request import Head, HttpRequest
 from trilogue.net.server.responder import Headers, Responder
-from trilogue.policies import Answer
+from trilogue.policies import Answer, Pending
 from trilogue.policies.checks import Trouble
 from trilogue.policies.shipped.judge import JudgeQuestion
 from trilogue.protocols.codec import Target
@@ -176,3 +177,27 @@ def _context(origin: RequestContext, responder: Responder, request_id: str) -> R
         request_id=request_id,
         running=origin.running,
     )
+
+
+def answerer(context: RequestContext, respond: Respond) -> AnswerQuestion:
+    """Return what answers the questions of a request's policies. `respond`: handles the requests that this takes."""
+    numbers = count(1)
+
+    async def ask_judge(pending: Pending, question: JudgeQuestion) -> object:
+        return await ask_model(context, question, f"{context.request_id}-{next(numbers)}", respond)
+
+    policies = context.entry.gateway.policies
+    answerers = {} if policies is None else policies.answerers
+
+    async def ask(pending: Pending) -> object:
+        question = pending.question
+        handler = answerers.get(type(question))
+        if handler is None and not isinstance(question, JudgeQuestion):
+            return Trouble("nothing answers such a question")
+        if context.record.parent:
+            return Trouble("a request of a policy may not ask further questions")
+        if isinstance(question, JudgeQuestion):
+            return await ask_judge(pending, question)
+        return None if handler is None else await handler(question, pending, context.request_id)
+
+    return ask

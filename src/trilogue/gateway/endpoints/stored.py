@@ -21,9 +21,9 @@ from trilogue.gateway.conversations.store.items import paginate
 from trilogue.gateway.conversations.stores import GatewayStore
 from trilogue.gateway.endpoints import background
 from trilogue.gateway.endpoints import upstream_stored as owned
-from trilogue.gateway.endpoints.paths import PathRoute
+from trilogue.gateway.request.admission import PathRoute
 from trilogue.gateway.request.request import RequestContext, watching
-from trilogue.gateway.response.headers import SSE_HEADERS
+from trilogue.gateway.response.client_response import SSE_HEADERS
 from trilogue.model import events_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply

@@ -8,6 +8,8 @@ anywhere. Which account it is was stored with the response, so that this works a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -18,17 +20,19 @@ from msgspec.structs import replace
 
 from trilogue.base.clock import steady_time
 from trilogue.base.json.text import DECODE_ERRORS, dump
-from trilogue.base.sse import SseParser
+from trilogue.base.sse import COMMENT, SseParser
 from trilogue.errors import TrilogueError, UpstreamFailure, UpstreamProtocolError, UpstreamTimeout
 from trilogue.gateway.conversations.jobs import MOST_EVENT_BYTES
 from trilogue.gateway.conversations.objects import UnknownId
 from trilogue.gateway.conversations.store.interface import ENDED, StoredResponse
 from trilogue.gateway.conversations.stores import GatewayStore
-from trilogue.gateway.endpoints.event_stream import event_stream
 from trilogue.gateway.request.failures import error_body, response_failure
-from trilogue.gateway.request.request import RequestContext
+from trilogue.gateway.request.request import RequestContext, watching
+from trilogue.gateway.response.client_response import SSE_HEADERS
 from trilogue.gateway.response.pass_through import renamed
+from trilogue.gateway.response.timing import KeepAlive
 from trilogue.net.client.interface import UpstreamRequest, UpstreamResponse
+from trilogue.net.server.responder import Responder
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.upstreams.headers import with_query
@@ -226,3 +230,22 @@ def _request(context: RequestContext, owner: Owner, response: StoredResponse, qu
         body=b"",
         timeouts=provider.stream_timeouts if question.stream else provider.timeouts,
     )
+
+
+@contextmanager
+def event_stream(context: RequestContext) -> Iterator[Responder]:
+    """Start a stream, keep it alive, and end it. Raises ClientGone from inside if the client disconnects.
+
+    An error ends it without a last event, so that the client asks again from where it was.
+    """
+    responder = context.responder
+    responder.start(200, SSE_HEADERS)
+    context.in_band = lambda _: responder.end()
+    seconds = context.entry.gateway.settings.keepalive_seconds
+    keepalive = KeepAlive(seconds, responder, lambda: None if responder.busy else responder.send(COMMENT))
+    try:
+        with watching(context):
+            yield responder
+    finally:
+        keepalive.stop()
+    responder.end()

@@ -5,7 +5,7 @@ Clients send the same head with every request, so the result is kept with the he
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
 from trilogue.model import Failure, Protocol
 from trilogue.net.client.interface import HeaderPairs
+from trilogue.net.paths import match_path
 from trilogue.net.server.local import is_local_host, is_local_origin
 from trilogue.net.server.request import HttpRequest
 from trilogue.net.server.responder import header_lines
@@ -185,3 +186,30 @@ def _without_keys(headers: dict[str, str]) -> Checked:
     if origin is not None and not is_local_origin(origin):
         return None, own_failure(403, FOREIGN_ORIGIN, "forbidden_origin")
     return ClientKey(""), None
+
+
+class PathRoute(Struct, frozen=True):
+    """One operation on stored objects. `path`: below the path of its kind, with `{…}` for ids."""
+
+    method: str
+    path: str
+    handler: Handler
+
+    def match(self, parts: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the ids in a path that was split at its slashes; None if it is another path."""
+        return match_path(self.path, parts)
+
+
+def find_route(
+    routes: Sequence[PathRoute], method: str, parts: Sequence[str]
+) -> tuple[Handler | None, tuple[str, ...], list[str]]:
+    """Return the handler and the ids for a path, and the methods that the path has."""
+    methods: list[str] = []
+    for route in routes:
+        found = route.match(parts)
+        if found is None:
+            continue
+        if route.method == method:
+            return route.handler, found, [method]
+        methods.append(route.method)
+    return None, (), methods

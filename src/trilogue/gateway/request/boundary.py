@@ -10,9 +10,8 @@ from trilogue.errors import TrilogueError
 from trilogue.gateway.conversations.failures import store_failure
 from trilogue.gateway.conversations.store.interface import StoreError
 from trilogue.gateway.observer import Observers
-from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN, client_failure
-from trilogue.gateway.request.request import RequestContext
+from trilogue.gateway.request.request import CancelReason, RequestContext
 from trilogue.model import Failure
 from trilogue.net.server.request import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone
 from trilogue.protocols.failure.convert import own_failure

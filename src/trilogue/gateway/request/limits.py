@@ -14,8 +14,8 @@ from trilogue.gateway.limits.limiter import Asked, Reservation
 from trilogue.gateway.limits.most import Facts, Model, inputs_of, likely_tokens, most, read_facts
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
-from trilogue.gateway.request.named import may_name_others, models_of
 from trilogue.gateway.request.other import OtherCall, makes_something, named_models
+from trilogue.gateway.request.ownership import may_name_others, models_of
 from trilogue.gateway.request.request import RequestContext
 from trilogue.model import Protocol
 from trilogue.net.server.responder import header_lines

@@ -14,15 +14,21 @@ from msgspec import Struct
 
 from trilogue.base.json.pairs import read_pairs
 from trilogue.errors import BadRequest, ClientError
-from trilogue.gateway.request.batch_files import BATCH, BatchLines
 from trilogue.gateway.request.call import read_named, with_model
-from trilogue.gateway.request.forms import FormReader, boundary_of
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
-from trilogue.gateway.request.named import NamedObjects, models_of, models_of_query, objects_of
 from trilogue.gateway.request.outbound import Outbound, Place
-from trilogue.gateway.request.ownership import check_objects, is_guarded, object_store, subject_of
+from trilogue.gateway.request.ownership import (
+    NamedObjects,
+    check_objects,
+    is_guarded,
+    models_of,
+    models_of_query,
+    object_store,
+    objects_of,
+    subject_of,
+)
 from trilogue.gateway.request.request import RequestContext, watching
-from trilogue.gateway.request.uploads import HeldUpload
+from trilogue.gateway.request.uploads import BATCH, BatchLines, FormReader, HeldUpload, boundary_of
 from trilogue.model import Protocol
 from trilogue.net.client.interface import UpstreamRequest
 from trilogue.protocols.endpoint import OtherEndpoint

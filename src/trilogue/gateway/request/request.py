@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 
 from msgspec import Struct
 
@@ -16,7 +17,6 @@ from trilogue.gateway.observer import ByteObservers
 from trilogue.gateway.record import RequestRecord
 from trilogue.gateway.request.admission import Admission
 from trilogue.gateway.request.call import ReadBody, read_asked
-from trilogue.gateway.request.cancellation import Cancellation, CancelReason
 from trilogue.gateway.request.failures import error_reply, raw_headers
 from trilogue.gateway.request.large_bodies import in_thread
 from trilogue.model import Failure, Json, Severity
@@ -149,3 +149,51 @@ async def targets_of(context: RequestContext, model: str) -> tuple[Upstream, ...
 
 def _do_nothing() -> None:
     """Ignore that the client disconnects while nothing is awaited for it."""
+
+
+class CancelReason(IntEnum):
+    """Why a request was cancelled. If several reasons come together, the highest counts."""
+
+    ATTEMPT_TIMED_OUT = 1
+    """The upstream of one attempt sends no events. Another attempt may follow."""
+    REQUEST_TIMED_OUT = 2
+    """There is no time left for any attempt."""
+    DRAINING = 3
+    """The gateway shuts down and cannot wait any longer."""
+    REVOKED = 4
+    """The client key was revoked, and its requests are to end."""
+    CLIENT_GONE = 5
+    """The client has disconnected: no response is needed."""
+
+
+class Cancellation(Struct, eq=False):
+    """The cancellations of one request's task, if there are any.
+
+    Code that catches a `CancelledError` asks `reason`. If that is None, the cancellation is not the gateway's own.
+    """
+
+    _task: asyncio.Task[None]
+    reason: CancelReason | None = None
+    error: UpstreamError | None = None
+    """what the client gets instead of a response, unless it has disconnected"""
+    _requested: int = 0
+    """how often the task was cancelled and may go on"""
+
+    def cancel(self, reason: CancelReason, error: UpstreamError | None = None) -> None:
+        """Cancel the task for this reason."""
+        if self.reason is None or reason > self.reason:
+            self.reason, self.error = reason, error
+        self._requested += 1
+        self._task.cancel(reason)
+
+    def client_gone(self) -> None:
+        """Cancel the task because the client has disconnected."""
+        self.cancel(CancelReason.CLIENT_GONE)
+
+    def clear(self) -> UpstreamError | None:
+        """Let the task go on after its `CancelledError` was caught. Return the error that was given with the reason."""
+        while self._requested:
+            self._requested -= 1
+            self._task.uncancel()
+        error, self.error, self.reason = self.error, None, None
+        return error

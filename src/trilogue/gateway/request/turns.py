@@ -10,8 +10,7 @@ from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.fields import StateFields, may_refer, read_state_fields
 from trilogue.gateway.conversations.turn import LookUp, StoredTurn, begin_connection_turn, begin_turn, unknown_reference
 from trilogue.gateway.request.large_bodies import in_thread
-from trilogue.gateway.request.named import has_doubles
-from trilogue.gateway.request.ownership import is_guarded
+from trilogue.gateway.request.ownership import has_doubles, is_guarded
 from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.protocols.registry import CODECS
 

@@ -11,12 +11,10 @@ from trilogue.capture import Sent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.conversations.store.interface import OriginAccount
 from trilogue.gateway.gateway import Gateway
-from trilogue.gateway.observer import ByteObservers
+from trilogue.gateway.observer import ByteObservers, observed_response
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import error_body, response_failure
-from trilogue.gateway.request.learning import allowed
-from trilogue.gateway.request.outbound import Outbound, Place, outbound, stripped, translated
-from trilogue.gateway.response.observed import observed_response
+from trilogue.gateway.request.outbound import Outbound, Place, allowed, outbound, stripped, translated
 from trilogue.gateway.response.timing import ProgressLimit, TimeLimits
 from trilogue.model import Failure, Loss, Protocol, Usage
 from trilogue.net.client.interface import UpstreamRequest, UpstreamResponse

@@ -13,8 +13,7 @@ from trilogue.errors import UpstreamProtocolError
 from trilogue.gateway.conversations.compaction import has_only_calls, is_unknown, without_calls
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.response.attempt import UpstreamAttempt
-from trilogue.gateway.response.client_response import ClientResponse, ResponseStep
-from trilogue.gateway.response.headers import kept_headers
+from trilogue.gateway.response.client_response import ClientResponse, ResponseStep, kept_headers
 from trilogue.model import Failure, Json, Loss, events_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply

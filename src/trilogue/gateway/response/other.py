@@ -21,8 +21,8 @@ from trilogue.gateway.request.other import OtherCall, other_outbound
 from trilogue.gateway.request.outbound import Outbound, Place
 from trilogue.gateway.request.ownership import ObjectResponse, notes_response
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
-from trilogue.gateway.response.attempt_loop import AttemptLoop
-from trilogue.gateway.response.headers import kept_headers
+from trilogue.gateway.response.attempts import AttemptLoop
+from trilogue.gateway.response.client_response import kept_headers
 from trilogue.model import Usage
 from trilogue.net.client.interface import UpstreamResponse
 from trilogue.net.server.responder import Headers

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from trilogue.errors import UpstreamTimeout
-from trilogue.gateway.request.cancellation import Cancellation, CancelReason
+from trilogue.gateway.request.request import Cancellation, CancelReason
 from trilogue.net.deadlines import deadlines
 from trilogue.net.server.responder import Responder
 

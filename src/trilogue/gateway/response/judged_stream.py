@@ -14,7 +14,7 @@ from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.judged_pass_through import JudgedPassThrough
 from trilogue.gateway.response.pass_through import StreamPath
-from trilogue.gateway.response.streamed import AnyContinuation, StreamRelay, is_over
+from trilogue.gateway.response.stream import AnyContinuation, StreamRelay, is_over
 from trilogue.gateway.response.tool_finder import find_tools
 from trilogue.model import Provenance
 from trilogue.net.client.interface import UpstreamResponse
