@@ -20,9 +20,9 @@ from random import SystemRandom
 from statistics import median
 
 from benchmarks.paths import CACHE
-from trilogue.gateway.conversations.store.interface import StoredItem, StoredResponse, StoreLimits
 from trilogue.gateway.conversations.store.service import StoreService
 from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import StoredItem, StoredResponse, StoreLimits
 from trilogue.storage.database import database_of
 from trilogue.storage.database.sqlite import SqliteDatabase
 

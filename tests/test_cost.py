@@ -30,8 +30,7 @@ from trilogue.gateway.features.capture.settings import CaptureSettings
 from trilogue.gateway.features.capture.worker_capture import WorkerCapture
 from trilogue.gateway.features.metrics.requests import RequestMetrics
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
-from trilogue.gateway.features.usage.ledger.reading import UsageQuery
-from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery
 from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.log.lines import journal

@@ -19,10 +19,9 @@ from tests.state.responses.making import conversation, item, response
 from trilogue import Sealer
 from trilogue.app.cli.app import app
 from trilogue.app.cli.state import Progress, state
-from trilogue.gateway.access.client_keys import owner_of
-from trilogue.gateway.access.managed import new_key_id
-from trilogue.gateway.conversations.store.interface import StoredReasoning
+from trilogue.gateway.access.client_keys import new_key_id, owner_of
 from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import StoredReasoning
 from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.locations import RESPONSES_FILE, state_directory
 

@@ -22,7 +22,7 @@ from tests.gateway.pooling import ADMIN, Pooled, accepting, account, pooled, sec
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
 from trilogue.app.stores import ledger_tables
-from trilogue.gateway.features.usage.ledger.counts import Counts, RowName
+from trilogue.gateway.features.usage.ledger.live_file import Counts, RowName
 from trilogue.storage.locations import ACCOUNTS_FILE, Locations, state_file
 
 WIDTH, HEIGHT, PHONE = 1280, 860, (390, 780)

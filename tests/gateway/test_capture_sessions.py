@@ -12,13 +12,16 @@ from msgspec.structs import replace
 
 from trilogue.base.clock import steady_time
 from trilogue.capture import CapturePhase, Sent, read_capture
-from trilogue.gateway.features.capture.captured import captured_requests
-from trilogue.gateway.features.capture.filters import CaptureFilter
 from trilogue.gateway.features.capture.recording import BLOCK_BYTES, Memory, Recording
-from trilogue.gateway.features.capture.session import CaptureSession, SessionRequest, SessionStore
+from trilogue.gateway.features.capture.session import (
+    CaptureFilter,
+    CaptureSession,
+    SessionRequest,
+    SessionStore,
+    captured_requests,
+)
 from trilogue.gateway.features.capture.settings import CaptureSettings
-from trilogue.gateway.features.capture.worker_capture import WorkerCapture
-from trilogue.gateway.features.capture.writer_thread import WriterThread
+from trilogue.gateway.features.capture.worker_capture import WorkerCapture, WriterThread
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Loss, Protocol

@@ -17,7 +17,7 @@ from tests.gateway.wire import Answer
 from tests.scripted import thread
 from tests.timing import eventually_async
 from trilogue.app.cli.explain import explain, explanation
-from trilogue.gateway.features.explain.failure_words import MEANINGS, consequence, meaning
+from trilogue.gateway.features.explain.request_view import MEANINGS, consequence, meaning
 from trilogue.model import Protocol
 from trilogue.routing.pool.decision import Attempt
 from trilogue.routing.pool.health.classify import OTHERWISE, ROWS, Action, Scope

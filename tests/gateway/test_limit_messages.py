@@ -20,7 +20,7 @@ from trilogue.gateway.limits.counting import Estimate, Subject
 from trilogue.gateway.limits.leasing import Leasing
 from trilogue.gateway.limits.limiter import Asked, Limiter, LimitState
 from trilogue.gateway.limits.settings import BudgetSettings, RateLimits
-from trilogue.gateway.limits.table import LazyTable, LimitTable, MemoryTable
+from trilogue.gateway.limits.shared_table import LazyTable, LimitTable, MemoryTable
 from trilogue.gateway.limits.webhook import Webhook
 from trilogue.net.client.transport import HttpTransport
 from trilogue.storage.store import StoreUnavailable

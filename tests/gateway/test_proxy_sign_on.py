@@ -11,7 +11,7 @@ import pytest
 
 from tests.gateway.pooling import ADMIN, Pooled, accepting, config, pooled, ranked
 from tests.scripted import thread
-from trilogue.gateway.admin.proxy_sign_on import proxy_user
+from trilogue.gateway.admin.identity import proxy_user
 from trilogue.gateway.admin.routes import AdminError
 from trilogue.gateway.admin.settings import ProxySignOn
 from trilogue.net.server.request import Head, HttpRequest

@@ -11,9 +11,9 @@ import pytest
 
 from tests.timing import eventually_async
 from trilogue.gateway.conversations import jobs
-from trilogue.gateway.conversations.fields import read_state_fields
 from trilogue.gateway.conversations.jobs import CANCELLED, FAILED, BackgroundJob
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.request_fields import read_state_fields
+from trilogue.gateway.conversations.store.types import (
     CommitUnsure,
     JobEvents,
     NotFound,

@@ -6,9 +6,8 @@ import asyncio
 from pathlib import Path
 
 from tests.machines.nodes import Cluster
-from trilogue.gateway.features.usage.ledger.counts import Counts
-from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage
-from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.gateway.features.usage.ledger.live_file import Counts
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery, read_usage
 from trilogue.storage.database.postgresql import PostgresqlDatabase
 
 

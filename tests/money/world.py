@@ -34,8 +34,7 @@ from trilogue.config.load import parse
 from trilogue.config.types import Config
 from trilogue.gateway.endpoints.app import GatewayApp
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
-from trilogue.gateway.features.usage.ledger.reading import UsageQuery
-from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery
 from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.locations import LIMITS_FILE, Locations

@@ -13,7 +13,7 @@ from typing import Any
 
 from trilogue.app.embed.asgi_http import head_of
 from trilogue.gateway.access.client_keys import cors_headers
-from trilogue.gateway.admin.proxy_sign_on import proxy_user
+from trilogue.gateway.admin.identity import proxy_user
 from trilogue.gateway.admin.routes import AdminError
 from trilogue.gateway.admin.sessions import cookie
 from trilogue.gateway.admin.settings import ProxySignOn

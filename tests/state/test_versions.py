@@ -16,14 +16,20 @@ import pytest
 
 from tests.state.responses.postgres import Server
 from trilogue.gateway.access.audit_log import Actor
+from trilogue.gateway.access.client_keys import KeyStatus
+from trilogue.gateway.access.key_store import SCHEMA as KEYS
 from trilogue.gateway.access.key_store import KeyStore
-from trilogue.gateway.access.managed import KeyStatus
-from trilogue.gateway.access.schema import SCHEMA as KEYS
 from trilogue.gateway.access.settings import KeyOptions
-from trilogue.gateway.features.usage.ledger.counts import Counts, RowName
-from trilogue.gateway.features.usage.ledger.live_file import FILE_BYTES, MAGIC, LiveFile, read_places, write_copy
-from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage
-from trilogue.gateway.features.usage.ledger.tables import HOURLY_DAYS, LedgerTables
+from trilogue.gateway.features.usage.ledger.live_file import (
+    FILE_BYTES,
+    MAGIC,
+    Counts,
+    LiveFile,
+    RowName,
+    read_places,
+    write_copy,
+)
+from trilogue.gateway.features.usage.ledger.tables import HOURLY_DAYS, LedgerTables, UsageQuery, read_usage
 from trilogue.gateway.features.usage.ledger.tables import SCHEMA as LEDGER
 from trilogue.storage.database.connection import Database
 from trilogue.storage.database.migrate import Migration, Schema, migrate

@@ -15,7 +15,7 @@ from trilogue.gateway.features.capture.worker_capture import WorkerCapture
 from trilogue.gateway.features.cluster import routes as nodes
 from trilogue.gateway.features.explain import decisions, dry_run, routing
 from trilogue.gateway.features.explain import routes as requests
-from trilogue.gateway.features.explain.worker_requests import KnownRequests
+from trilogue.gateway.features.explain.history import KnownRequests
 from trilogue.gateway.features.metrics import routes as metrics_page
 from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.features.usage import routes as usage_routes

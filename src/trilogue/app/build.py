@@ -10,7 +10,7 @@ from trilogue.config.types import Config
 from trilogue.gateway.access.client_keys import ClientKey, ConfiguredKey, owner_of
 from trilogue.gateway.access.settings import ClientKeySettings, KeyOptions
 from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS, LimitRules, SharedLimits
-from trilogue.gateway.policies.driver import Answerer
+from trilogue.gateway.policies.run import Answerer
 from trilogue.gateway.policies.table import PolicyTable
 from trilogue.gateway.settings import GatewaySettings
 from trilogue.routing.models.router import Router

@@ -17,7 +17,7 @@ from trilogue.base.cipher import KEY_BYTES
 from trilogue.base.secrets import Secret
 from trilogue.config.types import Config
 from trilogue.errors import TrilogueError
-from trilogue.gateway.conversations.store.interface import StoreAway, StoreError
+from trilogue.gateway.conversations.store.types import StoreAway, StoreError
 from trilogue.storage.aside import set_aside
 from trilogue.storage.database import database_of
 from trilogue.storage.database.connection import Database

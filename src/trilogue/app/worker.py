@@ -34,7 +34,7 @@ from trilogue.base.cipher import KEY_BYTES
 from trilogue.base.clock import steady_time
 from trilogue.base.secrets import Secret
 from trilogue.config.types import Config
-from trilogue.gateway.access.access import Access
+from trilogue.gateway.access.client_keys import Access
 from trilogue.gateway.access.managed_keys import ManagedKeys
 from trilogue.gateway.admin.administration import Administration
 from trilogue.gateway.conversations.stores import Stores, WorkerStores
@@ -47,8 +47,7 @@ from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.limits.budget_table import SpentBudgets
 from trilogue.gateway.limits.limiter import Limiter, LimitState
-from trilogue.gateway.limits.shared_table import SharedTable
-from trilogue.gateway.limits.table import LazyTable
+from trilogue.gateway.limits.shared_table import LazyTable, SharedTable
 from trilogue.gateway.limits.webhook import Webhook
 from trilogue.gateway.log.access_log import AccessLog
 from trilogue.gateway.log.guard import Guard, close_all

@@ -29,7 +29,7 @@ from trilogue.config.reader import REQUIRED, Reader
 from trilogue.config.types import Config
 from trilogue.config.validate import check
 from trilogue.errors import ConfigError
-from trilogue.gateway.features.cluster.problems import postgresql_fault
+from trilogue.gateway.features.cluster.settings import postgresql_fault
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS, RICHEST
 from trilogue.storage.locations import FILE_NAME, config_directory

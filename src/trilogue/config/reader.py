@@ -21,7 +21,7 @@ from trilogue.config.setting_paths import settings_named
 from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.features.usage.settings import UsageSettings
-from trilogue.gateway.limits.webhook_settings import WebhookSettings
+from trilogue.gateway.limits.settings import WebhookSettings
 from trilogue.model import Protocol
 from trilogue.routing.models.routes import RouteTarget
 from trilogue.upstreams.profiles import ProfileSettings

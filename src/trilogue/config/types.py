@@ -21,9 +21,15 @@ from trilogue.gateway.features.capture.settings import CaptureSettings
 from trilogue.gateway.features.cluster.settings import ClusterSettings
 from trilogue.gateway.features.tracing.settings import TracingSettings
 from trilogue.gateway.features.usage.settings import UsageSettings
-from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits, SharedLimits
-from trilogue.gateway.limits.webhook_settings import WebhookSettings
-from trilogue.gateway.log.settings import Log
+from trilogue.gateway.limits.settings import (
+    NO_BUDGET,
+    NO_LIMITS,
+    BudgetSettings,
+    RateLimits,
+    SharedLimits,
+    WebhookSettings,
+)
+from trilogue.gateway.log.setup import Log
 from trilogue.model import Severity, Usage
 from trilogue.routing.models.router import Router
 from trilogue.routing.models.routes import RoutableProvider, Route

@@ -18,12 +18,11 @@ from trilogue.base.secrets import Secret
 from trilogue.config.references import foreign_reference
 from trilogue.config.types import Config, routable
 from trilogue.errors import ClientError
-from trilogue.gateway.access.option_checks import key_option_problems
-from trilogue.gateway.admin.checks import MIN_SECRET, admin_secrets, admin_warnings, check_admin
-from trilogue.gateway.features.cluster.problems import cluster_problems, cluster_warnings
-from trilogue.gateway.features.cluster.settings import POSTGRESQL
+from trilogue.gateway.access.settings import key_option_problems
+from trilogue.gateway.admin.settings import MIN_SECRET, admin_secrets, admin_warnings, check_admin
+from trilogue.gateway.features.cluster.settings import POSTGRESQL, cluster_problems, cluster_warnings
 from trilogue.gateway.features.tracing.settings import TracingSettings
-from trilogue.gateway.limits.webhook_settings import WebhookSettings
+from trilogue.gateway.limits.settings import WebhookSettings
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.errors import name_fault
 from trilogue.routing.models.routes import find_problems

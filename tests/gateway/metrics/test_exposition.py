@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pro
 from trilogue.gateway.features.metrics import families
 from trilogue.gateway.features.metrics.exposition import OPENMETRICS, PROMETHEUS, content_type, exposition
 from trilogue.gateway.features.metrics.families import FAMILIES, Kind
-from trilogue.gateway.features.metrics.samples import Samples
+from trilogue.gateway.features.metrics.worker_files import Samples
 
 PROMTOOL = shutil.which("promtool")
 EVIL = 'a\\b"c\nd\ud800é{}=,'

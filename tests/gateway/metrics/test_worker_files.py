@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from trilogue.gateway.features.metrics import families
-from trilogue.gateway.features.metrics.samples import Samples, WorkerSamples
-from trilogue.gateway.features.metrics.worker_files import ENDED, WorkerFile, fold_ended, read_ended
+from trilogue.gateway.features.metrics.worker_files import (
+    ENDED,
+    Samples,
+    WorkerFile,
+    WorkerSamples,
+    fold_ended,
+    read_ended,
+)
 from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
 
 TOKENS = (families.TOKENS, ("up", "m", "input"))

@@ -26,9 +26,8 @@ from urllib.parse import urlsplit
 from tests.gateway.process import Started, started
 from tests.gateway.running import CLIENT_KEY
 from tests.timing import eventually_async
-from trilogue.gateway.features.usage.ledger.counts import Counts
-from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage
-from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.gateway.features.usage.ledger.live_file import Counts
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery, read_usage
 from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.locations import state_file
 

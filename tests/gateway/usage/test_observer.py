@@ -11,12 +11,11 @@ from msgspec.structs import replace
 
 from trilogue.config.load import load
 from trilogue.gateway.features.usage import names
-from trilogue.gateway.features.usage.ledger.counts import Counts
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
-from trilogue.gateway.features.usage.ledger.reading import UsageQuery
-from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.gateway.features.usage.ledger.live_file import Counts
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.features.usage.query import usage_query
+from trilogue.gateway.features.usage.report import usage_query
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Usage
 from trilogue.routing.pool.decision import Decision

@@ -12,9 +12,8 @@ import pytest
 from tests.state.responses.postgres import Server
 from trilogue.base.clock import parse_time
 from trilogue.gateway.access.audit_log import Actor, AuditEntry, AuditQuery
-from trilogue.gateway.access.key_store import KeyExists, KeyStore, NoSuchKey
-from trilogue.gateway.access.managed import KeyStatus, key_digest
-from trilogue.gateway.access.schema import SCHEMA
+from trilogue.gateway.access.client_keys import KeyStatus, key_digest
+from trilogue.gateway.access.key_store import SCHEMA, KeyExists, KeyStore, NoSuchKey
 from trilogue.gateway.access.settings import KeyOptions
 from trilogue.gateway.limits.settings import RateLimits
 from trilogue.storage.database import database_of

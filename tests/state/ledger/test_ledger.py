@@ -18,18 +18,18 @@ import pytest
 from tests.state.responses.postgres import Server
 from tests.timing import eventually, pass_time
 from trilogue.gateway.features.usage.ledger import ledger
-from trilogue.gateway.features.usage.ledger.counts import Counts, RowName
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.live_file import (
     MAX_NAME_BYTES,
     PLACES,
+    Counts,
     LiveFile,
     LiveRow,
+    RowName,
     live_files,
     read_places,
 )
-from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage
-from trilogue.gateway.features.usage.ledger.tables import HOURLY_DAYS, LedgerTables
+from trilogue.gateway.features.usage.ledger.tables import HOURLY_DAYS, LedgerTables, UsageQuery, read_usage
 from trilogue.storage.database.connection import Database
 from trilogue.storage.database.memory import MemoryDatabase
 from trilogue.storage.database.postgresql import PostgresqlDatabase

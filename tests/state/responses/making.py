@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from trilogue.gateway.conversations.store.interface import StoredConversation, StoredItem, StoredResponse, StoreLimits
 from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import StoredConversation, StoredItem, StoredResponse, StoreLimits
 from trilogue.storage.database.connection import Database
 
 KEY = b"fake key for tests: not a secret"

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.state.responses.making import A, B, Engine, conversation, item, response, total_bytes
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     Append,
     ConversationLease,
     ConversationLocked,
@@ -17,7 +18,6 @@ from trilogue.gateway.conversations.store.interface import (
     Page,
     StoredConversation,
 )
-from trilogue.gateway.conversations.store.store import ResponseStore
 
 
 def item_ids(store: ResponseStore, owner: str = A, identifier: str = "conv_1") -> list[str]:

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.making import KEY, A, B, Engine, conversation, item, response
-from trilogue.gateway.conversations.store.contents import OVERHEAD, Contents
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.storage import OVERHEAD, Contents
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     ContentUnreadable,
     StoredConversation,
     StoredItem,
     StoredReasoning,
 )
-from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.storage.database.sqlite import SqliteDatabase
 
 NEW_KEY = b"another fake key for these tests"

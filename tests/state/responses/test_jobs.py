@@ -7,7 +7,8 @@ from functools import partial
 import pytest
 
 from tests.state.responses.making import A, B, Engine, body, conversation, item, response, total_bytes
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     WORKER_DIED,
     Append,
     ConversationLease,
@@ -16,7 +17,6 @@ from trilogue.gateway.conversations.store.interface import (
     JobEvent,
     NotFound,
 )
-from trilogue.gateway.conversations.store.store import ResponseStore
 
 
 def start(store: ResponseStore, identifier: str = "r1", worker: str = "w1", owner: str = A) -> None:

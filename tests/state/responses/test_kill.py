@@ -14,8 +14,8 @@ import pytest
 from tests.state.responses.making import KEY, A
 from tests.state.responses.postgres import Server
 from tests.timing import pass_time
-from trilogue.gateway.conversations.store.interface import NotFound
 from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import NotFound
 from trilogue.storage.database import database_of
 
 WRITER = """

@@ -10,9 +10,9 @@ import pytest
 
 from tests.state.responses.making import KEY, A, conversation, item, response
 from tests.state.responses.postgres import Server
-from trilogue.gateway.conversations.store.interface import StoredReasoning, StoreUnavailable
-from trilogue.gateway.conversations.store.schema import MIGRATIONS, SCHEMA
+from trilogue.gateway.conversations.store.storage import MIGRATIONS, SCHEMA
 from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import StoredReasoning, StoreUnavailable
 from trilogue.storage.database.connection import Database
 from trilogue.storage.database.memory import MemoryDatabase
 from trilogue.storage.database.migrate import Migration, Schema, migrate

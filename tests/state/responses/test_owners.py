@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from tests.state.responses.making import A, B, Engine, conversation, item, response, total_bytes
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     ConversationItem,
     OwnerStatistics,
     StoredConversation,
@@ -13,7 +14,6 @@ from trilogue.gateway.conversations.store.interface import (
     StoredResponse,
     StoreLimits,
 )
-from trilogue.gateway.conversations.store.store import ResponseStore
 
 
 def fill(store: ResponseStore, owner: str, count: int) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from tests.state.responses.making import KEY, A, response
 from tests.state.responses.postgres import Server
-from trilogue.gateway.conversations.store.interface import StoreAway, StoreUnavailable
 from trilogue.gateway.conversations.store.service import StoreService
 from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import StoreAway, StoreUnavailable
 from trilogue.storage.database import postgresql
 from trilogue.storage.database.postgresql import PostgresqlDatabase
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.state.responses.making import A, B, Engine, body, conversation, ids, item, response, total_bytes
 from tests.timing import check_within
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     Append,
     ChainBroken,
     ConversationLease,
@@ -22,7 +23,6 @@ from trilogue.gateway.conversations.store.interface import (
     StoredItem,
     StoreLimits,
 )
-from trilogue.gateway.conversations.store.store import ResponseStore
 
 HOSTILE_IDS = ["", "resp_\0", "resp_\ud800", "x" * 5_000, "'; DROP TABLE trl_response; --", "resp_%s", "resp_?"]
 

@@ -10,9 +10,8 @@ import pytest
 from tests.state.responses.making import A, Engine, response
 from tests.timing import eventually_async, pause_for
 from trilogue.gateway.conversations.store import running
-from trilogue.gateway.conversations.store.interface import StoreAway
-from trilogue.gateway.conversations.store.running import RunningJobs
-from trilogue.gateway.conversations.store.service import StoreService
+from trilogue.gateway.conversations.store.service import RunningJobs, StoreService
+from trilogue.gateway.conversations.store.types import StoreAway
 from trilogue.storage.database.memory import MemoryDatabase
 
 KEY = (A, "r1")

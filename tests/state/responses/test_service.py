@@ -14,7 +14,9 @@ import pytest
 from tests.state.responses.making import KEY, A, Engine, conversation, item, response
 from tests.timing import PATIENCE, turns
 from trilogue.gateway.conversations.store import service as module
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.service import StoreService
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     Append,
     CommitUnsure,
     ConversationLocked,
@@ -22,8 +24,6 @@ from trilogue.gateway.conversations.store.interface import (
     StoreLimits,
     StoreUnavailable,
 )
-from trilogue.gateway.conversations.store.service import StoreService
-from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.store import StoreHealth
 

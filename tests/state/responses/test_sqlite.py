@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.making import KEY, A, conversation, response
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     NotFound,
     StoreAway,
     StoreBusy,
     StoreDamaged,
     StoreUnavailable,
 )
-from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.storage.database import sqlite as engine
 from trilogue.storage.database.sqlite import SqliteDatabase
 

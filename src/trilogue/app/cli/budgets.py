@@ -16,10 +16,9 @@ from trilogue.app.stores import locations_of
 from trilogue.config.load import load
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
-from trilogue.gateway.access.client_keys import ClientKey
+from trilogue.gateway.access.client_keys import ClientKey, ManagedKey
 from trilogue.gateway.access.key_store import KeyStore
-from trilogue.gateway.access.managed import ManagedKey
-from trilogue.gateway.limits.budgets import budget_lines, subjects_with_budget
+from trilogue.gateway.limits.remaining import budget_lines, subjects_with_budget
 from trilogue.gateway.limits.shared_table import read_rows
 from trilogue.storage.database import database_of
 from trilogue.storage.locations import LIMITS_FILE, Locations

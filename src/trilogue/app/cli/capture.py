@@ -18,9 +18,8 @@ from trilogue.app.cli.files import counted
 from trilogue.base.text import printable
 from trilogue.capture import read_capture
 from trilogue.capture.replay import replay
-from trilogue.gateway.features.capture.captured import CapturedRequest
-from trilogue.gateway.features.capture.session import MOST_REQUESTS
-from trilogue.gateway.log.request_text import duration
+from trilogue.gateway.features.capture.session import MOST_REQUESTS, CapturedRequest
+from trilogue.gateway.log.access_log import duration
 
 POLL_SECONDS = 0.5
 ENDED_EARLY = 1

@@ -27,7 +27,7 @@ from trilogue.config.validate import warnings
 from trilogue.errors import ClientError, ConfigError
 from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.features.tracing.settings import ENDPOINT_VARIABLES, TRACES_PATH, TracingSettings
-from trilogue.gateway.limits.budgets import how_to_price
+from trilogue.gateway.limits.remaining import how_to_price
 from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS
 from trilogue.routing.models.router import Upstream
 from trilogue.storage.database import database_of

@@ -14,7 +14,7 @@ from trilogue.app.cli.admin_client import admin_client, admin_options
 from trilogue.app.cli.files import counted
 from trilogue.app.cli.verdicts import verdict_text
 from trilogue.base.text import printable
-from trilogue.gateway.log.request_text import count, duration
+from trilogue.gateway.log.access_log import count, duration
 
 MOST_PATHS = 5
 STOPPED = {

@@ -28,7 +28,7 @@ from trilogue.config.load import load
 from trilogue.config.policies import located
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
-from trilogue.gateway.policies.driver import HookThreads, answer
+from trilogue.gateway.policies.run import HookThreads, answer
 from trilogue.model import Event, Json
 from trilogue.policies import Pending, Policy, PolicyError, PolicyRun, load_policies, load_policy
 from trilogue.policies.shipped.approve import ApprovalQuestion

@@ -40,7 +40,7 @@ from trilogue.config.load import find, load
 from trilogue.config.network import reason_not_to_start
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
-from trilogue.gateway.conversations.store.interface import StoreAway
+from trilogue.gateway.conversations.store.types import StoreAway
 from trilogue.gateway.features.capture.worker_capture import FOLDER_NAME, WorkerCapture
 from trilogue.gateway.features.metrics.worker_files import fold_ended
 from trilogue.gateway.gateway import Gateway

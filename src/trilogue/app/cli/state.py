@@ -26,14 +26,14 @@ from trilogue.app.stores import locations_of
 from trilogue.base.json.text import dump
 from trilogue.config.types import Config
 from trilogue.gateway.conversations.settings import StateSettings
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     ConversationItem,
     OwnerStatistics,
     StoredConversation,
     StoredReasoning,
     StoredResponse,
 )
-from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.model import Json
 
 Exported = StoredResponse | StoredConversation | ConversationItem | StoredReasoning

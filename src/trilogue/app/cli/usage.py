@@ -14,9 +14,8 @@ from trilogue.app.cli.accounts import aligned
 from trilogue.app.cli.budgets import budgets_left
 from trilogue.app.cli.configured import CONFIG, read_configuration
 from trilogue.app.stores import ledger_tables, live_folder, locations_of
-from trilogue.gateway.features.usage.ledger.reading import COLUMNS, UsageLine, UsageQuery, read_usage
-from trilogue.gateway.features.usage.query import BY, SINCE, usage_query
-from trilogue.gateway.features.usage.report import encode, fields_of, usage_csv, usage_text
+from trilogue.gateway.features.usage.ledger.tables import COLUMNS, UsageLine, UsageQuery, read_usage
+from trilogue.gateway.features.usage.report import BY, SINCE, encode, fields_of, usage_csv, usage_query, usage_text
 from trilogue.storage.locations import NOWHERE
 
 _BUDGET_TITLES = ("budget", "period", "limit", "spent", "reserved", "left", "resets")

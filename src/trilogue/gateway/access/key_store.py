@@ -14,13 +14,43 @@ import msgspec
 from msgspec.structs import replace
 
 from trilogue.gateway.access.audit_log import SESSION, Actor, AuditEntry, AuditLog
-from trilogue.gateway.access.managed import ManagedKey, key_digest, new_key_id, new_key_text, shown_end
-from trilogue.gateway.access.schema import SCHEMA
+from trilogue.gateway.access.client_keys import ManagedKey, key_digest, new_key_id, new_key_text, shown_end
 from trilogue.gateway.access.settings import KeyOptions
 from trilogue.model import Json
 from trilogue.storage.database.connection import Database, Row
+from trilogue.storage.database.migrate import Migration, Schema
 from trilogue.storage.database.transactions import SqlTransaction, Transactions
 from trilogue.storage.store import StoreDamaged, StoreError, StoreUnavailable
+
+_KEYS = (
+    """CREATE TABLE trl_key (
+        id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, options TEXT NOT NULL, digests TEXT NOT NULL,
+        shown TEXT NOT NULL, created {real} NOT NULL, expires {real}, revoked {real},
+        stop_streams INTEGER NOT NULL DEFAULT 0
+    )""",
+    "CREATE TABLE trl_key_revision (id INTEGER PRIMARY KEY, number BIGINT NOT NULL)",
+    "INSERT INTO trl_key_revision (id, number) VALUES (1, 0)",
+    """CREATE TABLE trl_audit (
+        seq {serial}, made {real} NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL, subject TEXT NOT NULL,
+        before TEXT NOT NULL, after TEXT NOT NULL
+    )""",
+)
+_SIGN_ON = (
+    "ALTER TABLE trl_audit ADD COLUMN via TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX trl_audit_subject ON trl_audit (subject, seq)",
+    "CREATE TABLE trl_once (digest TEXT PRIMARY KEY, ends {real} NOT NULL)",
+)
+_WITHOUT_REVOKED = ("UPDATE trl_key SET digests = '[]' WHERE revoked IS NOT NULL",)
+"""a revoked key needs no digests, and without them no damage can make it work again"""
+SCHEMA = Schema(
+    versions="trl_key_migration",
+    migrations=(
+        Migration(1, _KEYS),
+        Migration(2, _SIGN_ON, append_only=("trl_audit",)),
+        Migration(3, _WITHOUT_REVOKED),
+    ),
+)
+
 
 _ALL = (
     "SELECT id, name, options, digests, shown, created, expires, revoked, stop_streams FROM trl_key "

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import structlog
 
+from trilogue.gateway.access.client_keys import ManagedKey
 from trilogue.gateway.access.key_store import KeyMark, KeyStore, exists
-from trilogue.gateway.access.managed import ManagedKey
 from trilogue.gateway.log.guard import Guard
 from trilogue.storage.database import database_of
 from trilogue.storage.locations import is_postgresql

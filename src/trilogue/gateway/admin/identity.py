@@ -8,13 +8,74 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import lru_cache
+from hmac import compare_digest
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
 
 from trilogue.gateway.admin.administration import Administration
-from trilogue.gateway.admin.proxy_sign_on import proxy_user
 from trilogue.gateway.admin.routes import AdminError, Identity
 from trilogue.gateway.admin.sessions import SESSION_SECONDS, Session, check_browser, cookie, session_digest, session_of
+from trilogue.gateway.admin.settings import ProxySignOn
 from trilogue.net.server.request import HttpRequest
 from trilogue.upstreams.headers import presented_keys
+
+SECRET_HEADER = "trilogue-proxy-secret"
+MOST_CHARACTERS = 200
+
+
+class ProxyUser(NamedTuple):
+    """A user and their groups, as the proxy names them."""
+
+    name: str
+    groups: tuple[str, ...]
+
+
+def proxy_user(request: HttpRequest, peer: str, proxy: ProxySignOn) -> ProxyUser | None:
+    """Return the user that the proxy names; None if the request is not from it, or has no user.
+
+    Raises AdminError if the headers cannot be trusted.
+    """
+    if not _is_from(peer, proxy.addresses):
+        return None
+    if request.head.repeated & {proxy.user_header, proxy.groups_header, SECRET_HEADER}:
+        raise AdminError(401, "the proxy must replace the headers of clients, not add its own", "bad_sign_on")
+    given = request.headers.get(proxy.user_header, "")
+    if not given.strip() or not _knows_secret(request, proxy):
+        return None
+    name = _text(given)
+    if len(name) > MOST_CHARACTERS or not name.isprintable():
+        raise AdminError(401, "this is not the name of a user", "bad_sign_on")
+    groups = (group.strip() for group in _text(request.headers.get(proxy.groups_header, "")).split(","))
+    return ProxyUser(name, tuple(group for group in groups if group))
+
+
+def _text(value: str) -> str:
+    """Return a header's value as the text that the proxy meant: UTF-8."""
+    return value.encode("latin-1", "replace").decode("utf-8", "replace").strip()
+
+
+def _knows_secret(request: HttpRequest, proxy: ProxySignOn) -> bool:
+    if proxy.secret is None:
+        return True
+    presented = request.headers.get(SECRET_HEADER, "").strip().encode("latin-1", "replace")
+    return compare_digest(presented, proxy.secret.reveal().encode("utf-8", "surrogateescape"))
+
+
+def _is_from(peer: str, addresses: tuple[str, ...]) -> bool:
+    try:
+        address = ip_address(peer)
+    except ValueError:
+        return False
+    # A socket for both versions shows IPv4 addresses as ::ffff:…
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return any((mapped or address) in network for network in _networks(addresses))
+
+
+@lru_cache(16)
+def _networks(addresses: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(ip_network(address) for address in addresses)
+
 
 KEY, CONSOLE, PROXY, OIDC = "key", "console", "proxy", "oidc"
 """how somebody is known: by a key in a header, by a session that began with a key, by a proxy, by a provider"""

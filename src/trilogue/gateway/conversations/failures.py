@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.gateway.conversations.store.interface import NotStorable, StoreError
+from trilogue.gateway.conversations.store.types import NotStorable, StoreError
 from trilogue.model import Failure
 from trilogue.protocols.failure.convert import own_failure
 

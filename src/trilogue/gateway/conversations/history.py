@@ -8,8 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from trilogue.base.json.text import dump
-from trilogue.gateway.conversations.store.interface import OriginAccount, StoredItem, StoredResponse
-from trilogue.gateway.conversations.store.items import output_items
+from trilogue.gateway.conversations.store.types import OriginAccount, StoredItem, StoredResponse, output_items
 from trilogue.model import Json, Loss
 
 NOWHERE = OriginAccount("", "")
@@ -67,3 +66,50 @@ def _is_unreadable(data: bytes) -> bool:
         return False
     wire = _decode_any(data)
     return wire.get("type") == "reasoning" and not wire.get("encrypted_content") and not wire.get("content")
+
+
+MOST = 16
+"""Responses. Clients continue the last one, or one shortly before it."""
+History = tuple[HistoryItem, ...]
+
+
+class ConnectionResponses:
+    """The latest responses of one connection, each with the items of its whole history.
+
+    Together they have at most `max_bytes`. History that several have in common count for each, so less is used.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._histories: dict[str, History] = {}
+        self._sizes: dict[str, int] = {}
+        self._continued = ""
+        """the response that the running request continues"""
+
+    def take(self, identifier: str) -> History | None:
+        """Return the history of a response that a request continues; None if it is not there any more.
+
+        `settle` forgets it, unless the new response is put here before.
+        """
+        found = self._histories.get(identifier)
+        self._continued = identifier if found is not None else ""
+        return found
+
+    def settle(self) -> None:
+        """Forget the response that was continued if nothing has come of it. Call this at the end of each request."""
+        if self._continued:
+            self._remove(self._continued)
+            self._continued = ""
+
+    def put(self, identifier: str, history: History) -> None:
+        """Keep a response. The oldest make room for it; one that is too large is not kept."""
+        self._continued = ""
+        self._remove(identifier)
+        self._histories[identifier] = history
+        self._sizes[identifier] = sum(len(item.data) for item in history)
+        while len(self._histories) > MOST or sum(self._sizes.values()) > self._max_bytes:
+            self._remove(next(iter(self._histories)))
+
+    def _remove(self, identifier: str) -> None:
+        self._histories.pop(identifier, None)
+        self._sizes.pop(identifier, None)

@@ -18,7 +18,8 @@ from msgspec import Raw, Struct
 from trilogue.base.json.text import DECODE_ERRORS, dump
 from trilogue.base.sse import SseParser
 from trilogue.gateway.conversations.failures import store_failure
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.jobs import JobKey
+from trilogue.gateway.conversations.store.types import (
     WORKER_DIED,
     CommitUnsure,
     JobEnded,
@@ -27,7 +28,6 @@ from trilogue.gateway.conversations.store.interface import (
     StoreError,
     StoreUnavailable,
 )
-from trilogue.gateway.conversations.store.jobs import JobKey
 from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.model import Json
 

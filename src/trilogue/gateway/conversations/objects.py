@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from trilogue.base.json.text import DECODE_ERRORS, dump
 from trilogue.errors import BadRequest, ClientError
-from trilogue.gateway.conversations.store.interface import ItemPage, Page, StoredConversation, StoredItem
+from trilogue.gateway.conversations.store.types import ItemPage, Page, StoredConversation, StoredItem
 from trilogue.model import Json
 
 MAX_LIMIT = 100

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from trilogue.base.json.text import DECODE_ERRORS
 from trilogue.errors import InternalError
-from trilogue.gateway.conversations.store.interface import StoredReasoning, StoreError
+from trilogue.gateway.conversations.store.types import StoredReasoning, StoreError
 from trilogue.gateway.conversations.stores import GatewayStore, Stores
 from trilogue.model import Loss
 from trilogue.protocols.content.ids import safe_call_id

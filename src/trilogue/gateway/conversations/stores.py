@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from trilogue.gateway.conversations.settings import StateSettings
-from trilogue.gateway.conversations.store.interface import StoreLimits
-from trilogue.gateway.conversations.store.running import RunningJobs
-from trilogue.gateway.conversations.store.service import StoreService
+from trilogue.gateway.conversations.store.service import RunningJobs, StoreService
 from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import StoreLimits
 from trilogue.storage.database import database_of
 from trilogue.storage.database.postgresql import PostgresqlDatabase
 from trilogue.storage.locations import MEMORY

@@ -22,11 +22,15 @@ from msgspec.structs import replace
 from trilogue.base.json.text import DECODE_ERRORS
 from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest, ClientError
-from trilogue.gateway.conversations.compaction import not_compacted
-from trilogue.gateway.conversations.connection import ConnectionResponses
-from trilogue.gateway.conversations.fields import StateFields, input_items, reference_of, with_ids, with_input
-from trilogue.gateway.conversations.history import HistoryItem, stored_items, unstored_items, without_foreign_reasoning
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.history import (
+    ConnectionResponses,
+    HistoryItem,
+    stored_items,
+    unstored_items,
+    without_foreign_reasoning,
+)
+from trilogue.gateway.conversations.request_fields import StateFields, input_items, reference_of, with_ids, with_input
+from trilogue.gateway.conversations.store.types import (
     Append,
     ChainBroken,
     ConversationLease,
@@ -35,9 +39,10 @@ from trilogue.gateway.conversations.store.interface import (
     OriginAccount,
     StoredResponse,
     StoreError,
+    output_items,
 )
-from trilogue.gateway.conversations.store.items import output_items
 from trilogue.gateway.conversations.stores import GatewayStore
+from trilogue.gateway.conversations.summaries import not_compacted
 from trilogue.model import Json, Loss
 
 RENEW_SECONDS = 20.0

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from trilogue.base.json.text import parse_request
 from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest
-from trilogue.gateway.conversations.fields import without_background
 from trilogue.gateway.conversations.jobs import CANCELLED, FAILED, BackgroundJob, died_event
-from trilogue.gateway.conversations.store.interface import ENDED, NotFound, StoreError
+from trilogue.gateway.conversations.request_fields import without_background
 from trilogue.gateway.conversations.store.jobs import JobKey
+from trilogue.gateway.conversations.store.types import ENDED, NotFound, StoreError
 from trilogue.gateway.conversations.stores import GatewayStore
 from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.endpoints import generate

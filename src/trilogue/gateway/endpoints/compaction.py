@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from trilogue.base.json.text import dump, parse_request
 from trilogue.errors import Unsupported
-from trilogue.gateway.conversations.compaction import (
+from trilogue.gateway.conversations.request_fields import input_items, read_state_fields, with_ids
+from trilogue.gateway.conversations.summaries import (
     NO_ENDPOINT,
     NO_TRIGGER,
     as_output,
@@ -24,7 +25,6 @@ from trilogue.gateway.conversations.compaction import (
     summary_of,
     summary_request,
 )
-from trilogue.gateway.conversations.fields import input_items, read_state_fields, with_ids
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.gateway import Gateway

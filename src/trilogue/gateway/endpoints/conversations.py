@@ -7,7 +7,6 @@ import time
 
 from msgspec import Raw
 
-from trilogue.gateway.conversations.fields import with_ids
 from trilogue.gateway.conversations.objects import (
     UnknownId,
     conversation_object,
@@ -19,7 +18,8 @@ from trilogue.gateway.conversations.objects import (
     read_object,
     read_page,
 )
-from trilogue.gateway.conversations.store.interface import ConversationLocked, NotFound, StoredConversation
+from trilogue.gateway.conversations.request_fields import with_ids
+from trilogue.gateway.conversations.store.types import ConversationLocked, NotFound, StoredConversation
 from trilogue.gateway.conversations.stores import GatewayStore
 from trilogue.gateway.conversations.turn import LockedConversation, with_named_items
 from trilogue.gateway.endpoints.stored import included, query_of, store_of

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from trilogue.base.json.text import dump, parse_request, parse_upstream
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
-from trilogue.gateway.conversations.compaction import opened
+from trilogue.gateway.conversations.summaries import opened
 from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.endpoints.judging import judge_count
 from trilogue.gateway.request.call import read_asked, with_model, without_head

@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 
 from trilogue.errors import UpstreamFailure
-from trilogue.gateway.access.managed import ManagedKey
-from trilogue.gateway.conversations.compaction import TRIGGER_MARK, asks_for_compaction
+from trilogue.gateway.access.client_keys import ManagedKey
 from trilogue.gateway.conversations.reasoning import ReasoningMemory
+from trilogue.gateway.conversations.summaries import TRIGGER_MARK, asks_for_compaction
 from trilogue.gateway.endpoints.compaction import compact_turn
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request

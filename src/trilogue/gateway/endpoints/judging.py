@@ -16,7 +16,7 @@ from trilogue.base.json.text import dump, parse_request
 from trilogue.errors import ClientError
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.questions import answerer
-from trilogue.gateway.policies.request_policies import RequestPolicies, words_of
+from trilogue.gateway.policies.run import RequestPolicies, words_of
 from trilogue.gateway.policies.table import ChosenPolicies, UnknownPolicy
 from trilogue.gateway.request.call import Call, ReadBody
 from trilogue.gateway.request.judged_request import judged_call

@@ -18,7 +18,7 @@ from trilogue.errors import UpstreamError
 from trilogue.gateway.access.client_keys import ClientKey
 from trilogue.gateway.access.settings import KeyOptions
 from trilogue.gateway.endpoints.complete import new_call
-from trilogue.gateway.policies.driver import AnswerQuestion
+from trilogue.gateway.policies.run import AnswerQuestion
 from trilogue.gateway.record import INTERNAL, RequestRecord
 from trilogue.gateway.request.boundary import CLIENT_CLOSED, begin, report
 from trilogue.gateway.request.call import Call, ReadBody

@@ -16,8 +16,7 @@ from trilogue.gateway.conversations.history import stored_items
 from trilogue.gateway.conversations.included import ENCRYPTED_REASONING, with_encrypted_content, with_encrypted_output
 from trilogue.gateway.conversations.jobs import is_background, shown
 from trilogue.gateway.conversations.objects import UnknownId, deleted_object, item_list, read_page
-from trilogue.gateway.conversations.store.interface import ENDED, ItemPage, NotFound, StoredResponse
-from trilogue.gateway.conversations.store.items import paginate
+from trilogue.gateway.conversations.store.types import ENDED, ItemPage, NotFound, StoredResponse, paginate
 from trilogue.gateway.conversations.stores import GatewayStore
 from trilogue.gateway.endpoints import background
 from trilogue.gateway.endpoints import upstream_stored as owned

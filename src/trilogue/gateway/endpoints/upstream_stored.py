@@ -24,7 +24,7 @@ from trilogue.base.sse import COMMENT, SseParser
 from trilogue.errors import TrilogueError, UpstreamFailure, UpstreamProtocolError, UpstreamTimeout
 from trilogue.gateway.conversations.jobs import MOST_EVENT_BYTES
 from trilogue.gateway.conversations.objects import UnknownId
-from trilogue.gateway.conversations.store.interface import ENDED, StoredResponse
+from trilogue.gateway.conversations.store.types import ENDED, StoredResponse
 from trilogue.gateway.conversations.stores import GatewayStore
 from trilogue.gateway.request.failures import error_body, response_failure
 from trilogue.gateway.request.request import RequestContext, watching

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from trilogue.base.json.text import DECODE_ERRORS, dump, parse_request
 from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest
-from trilogue.gateway.conversations.connection import ConnectionResponses
+from trilogue.gateway.conversations.history import ConnectionResponses
 from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.endpoints.background import handle
 from trilogue.gateway.endpoints.generate import read_call

@@ -23,13 +23,21 @@ from msgspec.structs import replace
 
 from trilogue.errors import LimitReached, NotAllowed
 from trilogue.gateway.access.client_keys import ClientKey
-from trilogue.gateway.limits.budgets import budget_lines, how_to_price, key_subject, shared_subjects
 from trilogue.gateway.limits.counters import COMPLETE, Before, complete
 from trilogue.gateway.limits.counting import Estimate, Refused, Remaining, Subject, Warned, admit, mark_told, settle
 from trilogue.gateway.limits.leasing import BILLION, Leasing
-from trilogue.gateway.limits.remaining import BudgetStanding, LimitStanding, budgets_standing, limits_standing
+from trilogue.gateway.limits.remaining import (
+    BudgetStanding,
+    LimitStanding,
+    budget_lines,
+    budgets_standing,
+    how_to_price,
+    key_subject,
+    limits_standing,
+    shared_subjects,
+)
 from trilogue.gateway.limits.settings import NO_LIMITS, LimitRules, RateLimits
-from trilogue.gateway.limits.table import LimitsFull, LimitTable, SpendingUnknown
+from trilogue.gateway.limits.shared_table import LimitsFull, LimitTable, SpendingUnknown
 from trilogue.gateway.limits.webhook import Webhook
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Json

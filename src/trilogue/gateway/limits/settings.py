@@ -7,6 +7,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
+from trilogue.base.secrets import Secret
+
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000_000)]
 Amount = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 
@@ -77,3 +79,13 @@ class LimitRules(NamedTuple):
     owners: Mapping[str, SharedLimits]
     models: Mapping[str, SharedLimits]
     routes: Mapping[str, SharedLimits]
+
+
+class WebhookSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where warnings are sent, besides the log. A plain string is short for `url`."""
+
+    url: Secret | None = None
+    """the URL that gets a POST request for each warning; a secret, because such URLs often contain a token: `env:NAME`
+    or `file:path`; default: none"""
+    secret: Secret | None = None
+    """signs each request (HMAC-SHA256), so that the receiver can check who sent it; at least 16 characters"""

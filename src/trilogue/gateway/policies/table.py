@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from trilogue.errors import ClientError
-from trilogue.gateway.policies.driver import Answerer, HookThreads
+from trilogue.gateway.policies.run import Answerer, HookThreads
 from trilogue.model import Protocol
 from trilogue.policies import Policy
 from trilogue.routing.models.patterns import compile_match

@@ -11,9 +11,8 @@ from typing import Any
 from msgspec import Struct
 
 from trilogue.base.text import sane
-from trilogue.gateway.access.client_keys import ClientKey, cors_headers
-from trilogue.gateway.access.managed import may_be_managed
-from trilogue.gateway.conversations.connection import ConnectionResponses
+from trilogue.gateway.access.client_keys import ClientKey, cors_headers, may_be_managed
+from trilogue.gateway.conversations.history import ConnectionResponses
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
 from trilogue.model import Failure, Protocol

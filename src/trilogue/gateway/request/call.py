@@ -17,7 +17,7 @@ from trilogue.base.json.text import DECODE_ERRORS, dump, parse_request
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.reasoning import ReasoningMemory
 from trilogue.gateway.conversations.turn import StoredTurn
-from trilogue.gateway.policies.request_policies import RequestPolicies
+from trilogue.gateway.policies.run import RequestPolicies
 from trilogue.model import Loss, Protocol, Severity, Strictness, refuses
 from trilogue.net.client.interface import HeaderPairs
 from trilogue.protocols.endpoint import UrlHead

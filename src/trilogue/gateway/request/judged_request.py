@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from trilogue.base.json.text import dump, parse_request
 from trilogue.errors import BadRequest
-from trilogue.gateway.conversations.compaction import ITEM_MARK, opened
-from trilogue.gateway.policies.request_policies import RequestPolicies
+from trilogue.gateway.conversations.summaries import ITEM_MARK, opened
+from trilogue.gateway.policies.run import RequestPolicies
 from trilogue.gateway.request.call import AskedFor, Call
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.model import Json, Ledger, Loss, Reasoning, Request, refuse_losses

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from trilogue.base.json.text import dump, parse_request
 from trilogue.errors import ClientError, Unsupported
-from trilogue.gateway.conversations.compaction import ITEM_MARK, opened
-from trilogue.gateway.conversations.fields import input_items, may_refer, names_items, reference_of
 from trilogue.gateway.conversations.reasoning import ReasoningMemory
+from trilogue.gateway.conversations.request_fields import input_items, may_refer, names_items, reference_of
+from trilogue.gateway.conversations.summaries import ITEM_MARK, opened
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.call import Call, with_model, without_head
 from trilogue.model import Failure, Json, Ledger, Loss, Protocol, Severity, refuse_losses, refuses

@@ -21,8 +21,8 @@ from trilogue.base.json.pairs import Pairs, at_path, read_pairs
 from trilogue.base.json.text import DECODE_ERRORS, dump, parse_upstream
 from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest, ClientError, NotAllowed, UpstreamProtocolError
-from trilogue.gateway.conversations.fields import ESCAPED
-from trilogue.gateway.conversations.store.interface import ObjectOwner, StoreError
+from trilogue.gateway.conversations.request_fields import ESCAPED
+from trilogue.gateway.conversations.store.types import ObjectOwner, StoreError
 from trilogue.gateway.conversations.stores import GatewayStore
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.request import RequestContext, watching

@@ -7,7 +7,7 @@ be another client's: the upstream cannot tell the client keys of a gateway apart
 from __future__ import annotations
 
 from trilogue.errors import BadRequest
-from trilogue.gateway.conversations.fields import StateFields, may_refer, read_state_fields
+from trilogue.gateway.conversations.request_fields import StateFields, may_refer, read_state_fields
 from trilogue.gateway.conversations.turn import LookUp, StoredTurn, begin_connection_turn, begin_turn, unknown_reference
 from trilogue.gateway.request.large_bodies import in_thread
 from trilogue.gateway.request.ownership import has_doubles, is_guarded

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from trilogue.errors import BadRequest
-from trilogue.gateway.conversations.fields import ESCAPED
+from trilogue.gateway.conversations.request_fields import ESCAPED
 from trilogue.net.server.request import HttpRequest
 
 HELD_BYTES = 1024 * 1024

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from trilogue.capture import Sent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
-from trilogue.gateway.conversations.store.interface import OriginAccount
+from trilogue.gateway.conversations.store.types import OriginAccount
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.observer import ByteObservers, observed_response
 from trilogue.gateway.request.call import Call

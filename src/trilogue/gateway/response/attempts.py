@@ -15,7 +15,7 @@ from msgspec import Struct
 from trilogue.base.clock import STEADY_OFFSET, steady_time
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
 from trilogue.gateway.conversations.cache_sessions import LEAST_BYTES
-from trilogue.gateway.conversations.store.interface import StoredResponse
+from trilogue.gateway.conversations.store.types import StoredResponse
 from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.call import Call

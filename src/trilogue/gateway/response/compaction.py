@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from trilogue.base.json.text import dump, parse_request
 from trilogue.errors import UpstreamProtocolError
-from trilogue.gateway.conversations.compaction import has_only_calls, is_unknown, without_calls
+from trilogue.gateway.conversations.summaries import has_only_calls, is_unknown, without_calls
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse, ResponseStep, kept_headers

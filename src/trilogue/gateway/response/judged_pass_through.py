@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from trilogue.base.json.text import dump
 from trilogue.errors import UpstreamError
-from trilogue.gateway.conversations.echo import echoed_events
+from trilogue.gateway.conversations.request_fields import echoed_events
 from trilogue.gateway.response.pass_through import ENDS, EVENT_END, LONGEST_END, NUMBERS, UNREPORTED, PassThrough
 from trilogue.gateway.response.untold import Untold, is_late
 from trilogue.model import (

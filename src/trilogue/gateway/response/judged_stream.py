@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from trilogue.gateway.gateway import Gateway
-from trilogue.gateway.policies.request_policies import RequestPolicies
+from trilogue.gateway.policies.run import RequestPolicies
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.judged_pass_through import JudgedPassThrough

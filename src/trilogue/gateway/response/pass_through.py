@@ -16,7 +16,7 @@ from typing import Protocol as Interface
 from trilogue.base.json.text import dump
 from trilogue.base.sse import SseParser
 from trilogue.errors import UpstreamError
-from trilogue.gateway.conversations.echo import echoed_events
+from trilogue.gateway.conversations.request_fields import echoed_events
 from trilogue.gateway.request.call import read_model, with_model
 from trilogue.model import (
     BlockStart,

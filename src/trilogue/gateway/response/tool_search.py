@@ -20,7 +20,7 @@ from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.outbound import Outbound
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
-from trilogue.gateway.response.stream import is_stream
+from trilogue.gateway.response.first_bytes import is_stream
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.tool_finder import find_tools
 from trilogue.policies import PolicyRun

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trilogue.gateway.conversations.store.contents import OVERHEAD
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.storage import (
+    CONVERSATION,
+    OVERHEAD,
+    DatabaseTransaction,
+    StorePart,
+    delete_row,
+    is_storable,
+    reading,
+    writing,
+)
+from trilogue.gateway.conversations.store.types import (
     Append,
     ConversationItem,
     ConversationLease,
@@ -22,8 +31,6 @@ from trilogue.gateway.conversations.store.interface import (
     StoredConversation,
     StoredItem,
 )
-from trilogue.gateway.conversations.store.storage import DatabaseTransaction, StorePart, is_storable, reading, writing
-from trilogue.gateway.conversations.store.usage import CONVERSATION, delete_row
 from trilogue.storage.database.connection import Row
 
 COLUMNS = "owner, id, provider, account, created, expires, content, seq, size"

@@ -11,7 +11,16 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from trilogue.gateway.conversations.store.conversations import LEASE_SECONDS
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.responses import Responses
+from trilogue.gateway.conversations.store.storage import (
+    DatabaseTransaction,
+    Storage,
+    StorePart,
+    is_storable,
+    reading,
+    writing,
+)
+from trilogue.gateway.conversations.store.types import (
     ENDED,
     WORKER_DIED,
     Append,
@@ -21,15 +30,6 @@ from trilogue.gateway.conversations.store.interface import (
     JobEvents,
     NotFound,
     StoredResponse,
-)
-from trilogue.gateway.conversations.store.responses import Responses
-from trilogue.gateway.conversations.store.storage import (
-    DatabaseTransaction,
-    Storage,
-    StorePart,
-    is_storable,
-    reading,
-    writing,
 )
 from trilogue.storage.database.connection import Row
 

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from trilogue.gateway.conversations.store import conversations, reasoning, responses
 from trilogue.gateway.conversations.store.conversations import Conversations
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.reasoning import ReasoningTable
+from trilogue.gateway.conversations.store.responses import Responses
+from trilogue.gateway.conversations.store.storage import (
+    BATCH,
+    TABLES,
+    DatabaseTransaction,
+    Storage,
+    StorePart,
+    delete_row,
+    is_storable,
+    per_table,
+    prune,
+    reading,
+    writing,
+)
+from trilogue.gateway.conversations.store.types import (
     ConversationItem,
+    ObjectOwner,
     OwnerStatistics,
     StoredConversation,
     StoredReasoning,
     StoredResponse,
 )
-from trilogue.gateway.conversations.store.reasoning import ReasoningTable
-from trilogue.gateway.conversations.store.responses import Responses
-from trilogue.gateway.conversations.store.storage import DatabaseTransaction, Storage, StorePart, reading, writing
-from trilogue.gateway.conversations.store.usage import BATCH, TABLES, delete_row, per_table, prune
 from trilogue.storage.database.connection import Row
 
 Exported = StoredResponse | StoredConversation | ConversationItem | StoredReasoning
@@ -113,3 +125,50 @@ def _statistics(owner: str, size: int, counted: dict[str, dict[str, tuple[Any, .
     oldest = min((count[1] for count in counts if count[1] is not None), default=0.0)
     newest = max((count[2] for count in counts if count[2] is not None), default=0.0)
     return OwnerStatistics(owner, counts[0][0], counts[1][0], counts[2][0], size, oldest, newest)
+
+
+_NOTE = "INSERT INTO trl_object (provider, id, owner, team, made) VALUES (?, ?, ?, ?, ?) ON CONFLICT (provider, id) DO "
+_KEPT = _NOTE + "NOTHING"
+_REPLACED = _NOTE + "UPDATE SET owner = excluded.owner, team = excluded.team, made = excluded.made"
+_FIND = "SELECT id, provider, owner, team FROM trl_object WHERE id IN (LIST)"
+_FORGET = "DELETE FROM trl_object WHERE provider = ? AND id = ?"
+_AT_ONCE = 100
+
+
+class Objects(StorePart):
+    """The owners of all objects."""
+
+    @writing
+    def note(
+        self, transaction: DatabaseTransaction, ids: Iterable[str], owner: ObjectOwner, *, made: bool = False
+    ) -> None:
+        """Remember whose objects are. Ids that cannot be stored are ignored.
+
+        `made`: they were made just now, so that what was known of these ids is out of date. Otherwise an object that
+        has an owner keeps it.
+        """
+        rows = [
+            (owner.provider, identifier, owner.key, owner.team, transaction.now)
+            for identifier in sorted(set(ids))
+            if is_storable(identifier)
+        ]
+        if rows:
+            transaction.each(_REPLACED if made else _KEPT, rows)
+
+    @reading
+    def owners(self, transaction: DatabaseTransaction, ids: Sequence[str]) -> dict[str, tuple[ObjectOwner, ...]]:
+        """Return who owns the objects with these ids, at each provider; those that are not known are left out."""
+        wanted = [one for one in dict.fromkeys(ids) if is_storable(one)]
+        found: dict[str, tuple[ObjectOwner, ...]] = {}
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = wanted[start : start + _AT_ONCE]
+            for identifier, provider, key, team in transaction.rows(
+                _FIND.replace("LIST", ", ".join("?" * len(some))), *some
+            ):
+                found[identifier] = (*found.get(identifier, ()), ObjectOwner(provider, key, team))
+        return found
+
+    @writing
+    def forget(self, transaction: DatabaseTransaction, provider: str, identifier: str) -> None:
+        """Forget whose an object was that is not there any more."""
+        transaction.rows(_FORGET, provider, identifier)

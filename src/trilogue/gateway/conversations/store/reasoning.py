@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trilogue.gateway.conversations.store.interface import StoredReasoning
 from trilogue.gateway.conversations.store.storage import DatabaseTransaction, StorePart, is_storable, reading, writing
+from trilogue.gateway.conversations.store.types import StoredReasoning
 from trilogue.storage.database.connection import Row
 
 COLUMNS = "owner, id, content"

@@ -6,7 +6,17 @@ import msgspec
 from msgspec import Struct
 
 from trilogue.gateway.conversations.store.conversations import Conversations
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.storage import (
+    RESPONSE,
+    DatabaseTransaction,
+    Storage,
+    StorePart,
+    delete_row,
+    is_storable,
+    reading,
+    writing,
+)
+from trilogue.gateway.conversations.store.types import (
     Append,
     ChainBroken,
     ItemPage,
@@ -16,17 +26,9 @@ from trilogue.gateway.conversations.store.interface import (
     Page,
     StoredItem,
     StoredResponse,
+    output_items,
+    paginate,
 )
-from trilogue.gateway.conversations.store.items import output_items, paginate
-from trilogue.gateway.conversations.store.storage import (
-    DatabaseTransaction,
-    Storage,
-    StorePart,
-    is_storable,
-    reading,
-    writing,
-)
-from trilogue.gateway.conversations.store.usage import RESPONSE, delete_row
 from trilogue.storage.database.connection import Row
 
 MAX_CHAIN = 10_000

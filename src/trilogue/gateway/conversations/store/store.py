@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from trilogue.gateway.conversations.store.contents import Contents
 from trilogue.gateway.conversations.store.conversations import Conversations
-from trilogue.gateway.conversations.store.interface import (
+from trilogue.gateway.conversations.store.jobs import Jobs
+from trilogue.gateway.conversations.store.owners import Objects, Owners
+from trilogue.gateway.conversations.store.reasoning import ReasoningTable
+from trilogue.gateway.conversations.store.responses import Responses
+from trilogue.gateway.conversations.store.storage import Contents, Storage, settle
+from trilogue.gateway.conversations.store.types import (
     CommitUnsure,
     StoreAway,
     StoreBusy,
@@ -16,13 +20,6 @@ from trilogue.gateway.conversations.store.interface import (
     StoreLimits,
     StoreUnavailable,
 )
-from trilogue.gateway.conversations.store.jobs import Jobs
-from trilogue.gateway.conversations.store.objects import Objects
-from trilogue.gateway.conversations.store.owners import Owners
-from trilogue.gateway.conversations.store.reasoning import ReasoningTable
-from trilogue.gateway.conversations.store.responses import Responses
-from trilogue.gateway.conversations.store.storage import Storage
-from trilogue.gateway.conversations.store.usage import settle
 from trilogue.storage.database.connection import Database
 
 Outcome = object | StoreError

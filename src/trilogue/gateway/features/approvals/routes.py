@@ -16,8 +16,7 @@ from trilogue.gateway.admin.audit import audited
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.admin.worker_group import OtherWorkers
-from trilogue.gateway.features.approvals.approvals import MOST_DECIDED, Approvals
-from trilogue.gateway.features.approvals.webhook import DECISIONS, DecisionBody
+from trilogue.gateway.features.approvals.approvals import DECISIONS, MOST_DECIDED, Approvals, DecisionBody
 
 LIST = "approvals"
 DECIDE = "approval"

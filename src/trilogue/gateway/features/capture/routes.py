@@ -17,8 +17,7 @@ from trilogue.gateway.admin.audit import audited
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Page, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.admin.worker_group import OtherWorkers
-from trilogue.gateway.features.capture.captured import captured_requests
-from trilogue.gateway.features.capture.session import CaptureSession, SessionRequest
+from trilogue.gateway.features.capture.session import CaptureSession, SessionRequest, captured_requests
 from trilogue.gateway.features.capture.worker_capture import WorkerCapture
 from trilogue.model import Json
 

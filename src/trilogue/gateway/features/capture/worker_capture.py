@@ -7,7 +7,9 @@ session when another worker tells it to `refresh`, and that it has ended at the 
 from __future__ import annotations
 
 import asyncio
+import queue
 import secrets
+import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -19,15 +21,59 @@ from msgspec.structs import replace
 
 from trilogue.base.clock import steady_time
 from trilogue.capture import CaptureFolder
-from trilogue.gateway.features.capture.captured import CapturedRequest, captured_request
-from trilogue.gateway.features.capture.filters import CaptureFilter
-from trilogue.gateway.features.capture.observer import CaptureObserver
-from trilogue.gateway.features.capture.recording import Memory, Recording
-from trilogue.gateway.features.capture.session import CaptureSession, SessionRequest, SessionStore
+from trilogue.gateway.features.capture.recording import CaptureObserver, Memory, Recording
+from trilogue.gateway.features.capture.session import (
+    CapturedRequest,
+    CaptureFilter,
+    CaptureSession,
+    SessionRequest,
+    SessionStore,
+    captured_request,
+)
 from trilogue.gateway.features.capture.settings import CaptureSettings
-from trilogue.gateway.features.capture.writer_thread import WriterThread
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
+
+MOST_WAITING = 64
+Job = Callable[[], None]
+
+
+class WriterThread:
+    """Runs jobs one after the other. The thread is started with the first one, after the process was forked."""
+
+    def __init__(self, most_waiting: int = MOST_WAITING) -> None:
+        self._jobs: queue.Queue[Job | None] = queue.Queue(most_waiting)
+        self._thread: threading.Thread | None = None
+
+    def put(self, job: Job) -> bool:
+        """Add a job, and return whether there was room for it."""
+        try:
+            self._jobs.put_nowait(job)
+        except queue.Full:
+            return False
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="captures", daemon=True)
+            self._thread.start()
+        return True
+
+    def close(self, seconds: float) -> None:
+        """Wait this long for the jobs so far, and end the thread. The next job starts another one."""
+        if self._thread is None:
+            return
+        try:
+            self._jobs.put(None, timeout=seconds)
+        except queue.Full:
+            return
+        self._thread.join(seconds)
+        self._thread = None
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job()
+            except Exception as error:  # the boundary of a task: the next capture may still be written
+                log.error("a capture failed", error=type(error).__name__, exc_info=True)
+
 
 FOLDER_NAME = "captures"
 LEAST_MEMORY = 64 * 1024 * 1024

@@ -37,7 +37,7 @@ from trilogue.gateway.limits.leasing import (
     is_valid,
     take_grants,
 )
-from trilogue.gateway.limits.table import LimitTable
+from trilogue.gateway.limits.shared_table import LimitTable
 from trilogue.storage.store import StoreError
 
 log = structlog.get_logger("trilogue.limits")

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from trilogue.gateway.features.cluster.clock import seconds_of
 from trilogue.gateway.features.cluster.messages import Message, MessageReader
-from trilogue.gateway.features.cluster.server import ClusterUnavailable, RedisServer, faults, reason_of
+from trilogue.gateway.features.cluster.server import ClusterUnavailable, RedisServer, faults, reason_of, seconds_of
 from trilogue.gateway.features.cluster.status import LinkHealth
 
 if TYPE_CHECKING:

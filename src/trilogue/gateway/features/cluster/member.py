@@ -6,6 +6,9 @@ The process that runs the link writes down once a second how it is doing, in a f
 from __future__ import annotations
 
 import os
+import re
+import secrets
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,20 +16,81 @@ from pathlib import Path
 
 import msgspec
 import structlog
+from msgspec import Struct
 
 from trilogue.base.clock import steady_time
-from trilogue.gateway.features.cluster.accounts import AccountsPart
-from trilogue.gateway.features.cluster.clock import ClusterClock
-from trilogue.gateway.features.cluster.election import LinkLock
-from trilogue.gateway.features.cluster.identity import NodeIdentity, node_identity
+from trilogue.base.posix import fcntl
+from trilogue.gateway.features.cluster.accounts import AccountsPart, LocalState
 from trilogue.gateway.features.cluster.link import Link, LinkPart
-from trilogue.gateway.features.cluster.local import LocalState
-from trilogue.gateway.features.cluster.node_counts import NodeCounts
-from trilogue.gateway.features.cluster.nodes import NodeFacts, NodesPart
-from trilogue.gateway.features.cluster.server import RedisServer
-from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus
-from trilogue.gateway.features.cluster.status_file import StatusPart
+from trilogue.gateway.features.cluster.nodes import NodeCounts, NodeFacts, NodesPart
+from trilogue.gateway.features.cluster.server import ClusterClock, RedisServer
+from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus, StatusPart
+from trilogue.storage.private_files import make_once
 from trilogue.storage.store import Store
+
+_ID = re.compile(r"[0-9a-f]{16}")
+SHOWN_CHARACTERS = 4
+
+
+class NodeIdentity(Struct, frozen=True):
+    """A node of the cluster: one machine with one state folder. `name`: its host name and the start of its id."""
+
+    id: str
+    name: str
+
+
+def node_identity(file: Path) -> NodeIdentity:
+    """Return who this node is. Its id is made once for all processes that use the file. Raises OSError."""
+    # Processes with different ids would count as two nodes that have used the same, and spend budgets twice.
+    make_once(file, lambda: _read(file) is not None, lambda: secrets.token_hex(8).encode())
+    found = _read(file) or secrets.token_hex(8)
+    return NodeIdentity(found, f"{socket.gethostname()}-{found[:SHOWN_CHARACTERS]}")
+
+
+def _read(file: Path) -> str | None:
+    try:
+        text = file.read_text("ascii").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    return text if _ID.fullmatch(text) else None
+
+
+class LinkLock:
+    """The lock on a file. Made inside the worker process, after the fork: forked processes would share it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds the lock."""
+        return self._file is not None
+
+    def acquire(self) -> bool:
+        """Take the lock if no other process holds it. Return whether this one does. Raises OSError."""
+        if self._file is not None:
+            return True
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        except OSError:
+            os.close(file)
+            raise
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        """Give the lock to whoever tries next."""
+        if self._file is not None:
+            with suppress(OSError):
+                os.close(self._file)
+            self._file = None
+
 
 log = structlog.get_logger("trilogue.cluster")
 

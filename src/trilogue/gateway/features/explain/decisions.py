@@ -12,7 +12,7 @@ import msgspec
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.admin.worker_group import OtherWorkers
-from trilogue.gateway.features.explain.worker_requests import KnownRequests
+from trilogue.gateway.features.explain.history import KnownRequests
 
 Decisions = list[dict[str, Any]]
 _encode = msgspec.json.Encoder().encode

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from trilogue.gateway.conversations.cache_sessions import Sessions
+from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 
@@ -42,3 +43,21 @@ class RequestHistory(Observer):
         """Keep a request, unless it was refused for its key: whoever can connect could replace all others by those."""
         if record.status not in _NOT_ADMITTED or record.model:
             self._records.append(record)
+
+
+class KnownRequests:
+    """The requests that this worker knows. `running`: those that it handles now."""
+
+    def __init__(self, running: ActiveRequests, history: RequestHistory) -> None:
+        self._running = running
+        self._history = history
+
+    def __iter__(self) -> Iterator[RequestRecord]:
+        """Iterate over records, the latest first; those that are running come before all others."""
+        for running in reversed(self._running.requests):
+            yield running.record
+        yield from self._history
+
+    def find(self, request_id: str) -> RequestRecord | None:
+        """Return the record of a request, or None. Looks through all: requests are many, people rarely ask."""
+        return next((record for record in self if record.request_id == request_id), None)

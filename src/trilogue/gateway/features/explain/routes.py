@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.features.explain.history import KnownRequests
 from trilogue.gateway.features.explain.request_view import everything, summary
-from trilogue.gateway.features.explain.worker_requests import KnownRequests
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.record import RequestRecord
 

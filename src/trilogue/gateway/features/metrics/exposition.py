@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trilogue.gateway.features.metrics.families import FAMILIES, Family, Kind
-from trilogue.gateway.features.metrics.samples import Samples, Values
+from trilogue.gateway.features.metrics.worker_files import Samples, Values
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from trilogue.gateway.features.metrics import families
 from trilogue.gateway.features.metrics.families import DURATIONS, FIRST_TOKENS, VERDICTS
-from trilogue.gateway.features.metrics.samples import Key, Samples
+from trilogue.gateway.features.metrics.worker_files import Key, Samples
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import INTERNAL, RequestRecord
 from trilogue.policies import Record

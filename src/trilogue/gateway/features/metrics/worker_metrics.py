@@ -13,17 +13,17 @@ import structlog
 from trilogue.gateway.features.metrics import families
 from trilogue.gateway.features.metrics.families import FAMILIES, LAGS, Kind
 from trilogue.gateway.features.metrics.requests import RequestMetrics
-from trilogue.gateway.features.metrics.samples import (
+from trilogue.gateway.features.metrics.worker_files import (
     Key,
     Samples,
     Values,
+    WorkerFile,
     WorkerSamples,
     added_up,
     decode,
     encode,
     summed,
 )
-from trilogue.gateway.features.metrics.worker_files import WorkerFile
 
 Reader = Callable[[], Iterable[tuple[tuple[str, ...], float]]]
 """returns the current values of a metric with the values of its labels"""

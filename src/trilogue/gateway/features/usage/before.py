@@ -9,15 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from trilogue.gateway.features.usage.ledger.counts import HOUR_SECONDS
-from trilogue.gateway.features.usage.ledger.reading import UsageLine, UsageQuery
-from trilogue.gateway.features.usage.names import OTHER
-from trilogue.gateway.features.usage.observer import LOCAL
+from trilogue.gateway.features.usage.ledger.live_file import HOUR_SECONDS
+from trilogue.gateway.features.usage.ledger.tables import UsageLine, UsageQuery
+from trilogue.gateway.features.usage.observer import LOCAL, OTHER
 from trilogue.gateway.limits.budget_table import SpentRow
 from trilogue.gateway.limits.counters import COUNTED, MINUTE, PERIODS, Before, period_start
 from trilogue.gateway.limits.counting import Subject
 from trilogue.gateway.limits.leasing import FIRST_BUDGET
-from trilogue.gateway.limits.table import SpendingUnknown
+from trilogue.gateway.limits.shared_table import SpendingUnknown
 
 _PICO_PER_NANO = 1_000
 

@@ -11,11 +11,10 @@ from urllib.parse import parse_qs
 
 from trilogue.errors import BadRequest
 from trilogue.gateway.access.client_keys import ClientKey
-from trilogue.gateway.features.usage.ledger.reading import total_of
+from trilogue.gateway.features.usage.ledger.tables import total_of
 from trilogue.gateway.features.usage.observer import LOCAL, UsageObserver
-from trilogue.gateway.features.usage.query import usage_query
-from trilogue.gateway.features.usage.report import encode, fields_of
-from trilogue.gateway.limits.budgets import shown_budget, shown_limit
+from trilogue.gateway.features.usage.report import encode, fields_of, usage_query
+from trilogue.gateway.limits.remaining import shown_budget, shown_limit
 from trilogue.gateway.request.admission import Handler
 from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.protocols.failure.convert import own_failure

@@ -7,22 +7,71 @@ Requests that need an account are counted, each once, just before the client get
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from mmap import mmap
 
 from msgspec.structs import replace
 
-from trilogue.gateway.features.usage.ledger.counts import HOURS_PER_DAY, Counts, RowName
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
-from trilogue.gateway.features.usage.ledger.live_file import LiveRow, write_copy
-from trilogue.gateway.features.usage.ledger.reading import UsageLine, UsageQuery
-from trilogue.gateway.features.usage.names import OTHER, ModelNames
+from trilogue.gateway.features.usage.ledger.live_file import (
+    HOUR_SECONDS,
+    HOURS_PER_DAY,
+    Counts,
+    LiveRow,
+    RowName,
+    write_copy,
+)
+from trilogue.gateway.features.usage.ledger.tables import UsageLine, UsageQuery
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import MOST_TOKENS
 from trilogue.routing.models.router import Router
 from trilogue.vendors.prices.book import PriceBook
-from trilogue.vendors.prices.price import TokenPrices
+from trilogue.vendors.prices.price import Money, TokenPrices
+
+MAX_NAMES = 200
+"""Names with rows of their own that the configuration does not have, per worker and day."""
+MAX_CHARACTERS = 150
+OTHER = "other"
+
+
+class ModelNames:
+    """The models that have rows of their own, by the names of clients and of providers."""
+
+    def __init__(self) -> None:
+        self._names: frozenset[str] = frozenset()
+        self._targets: frozenset[tuple[str, str]] = frozenset()
+        self._seen: set[tuple[str, str, str]] = set()
+        """names of clients, providers and models that are not configured, and for which an upstream has responded"""
+
+    def configure(self, names: Iterable[str], targets: Collection[tuple[str, str]]) -> None:
+        """Take the models that the configuration names. `targets`: their providers and upstream models."""
+        self._targets = frozenset(targets)
+        own = [name for provider, model in targets for name in (model, f"{provider}/{model}")]
+        self._names = frozenset([*names, *own])
+
+    def forget(self) -> None:
+        """Let other names have rows of their own: a day has passed."""
+        self._seen = set()
+
+    def of(self, record: RequestRecord) -> tuple[str, str]:
+        """Return the client's and the provider's name for the model of a request, or `other`."""
+        model, target = record.model, (record.provider, record.upstream_model)
+        is_named, is_target = model in self._names, target in self._targets
+        if not (is_named and is_target):
+            name = (model, *target)
+            if name not in self._seen:
+                if not self._is_new(record):
+                    return model if is_named else OTHER, record.upstream_model if is_target else OTHER
+                self._seen.add(name)
+        return model, record.upstream_model
+
+    def _is_new(self, record: RequestRecord) -> bool:
+        """Return whether the model of a request may get rows of its own."""
+        fits = max(len(record.model), len(record.upstream_model)) <= MAX_CHARACTERS
+        return fits and record.error is None and bool(record.provider) and len(self._seen) < MAX_NAMES
+
 
 LOCAL = "local"
 """the key of clients of a gateway without keys"""
@@ -249,3 +298,14 @@ def _add_costs(total: dict[tuple[str, str], tuple[int, int]], rows: dict[Facts, 
         name = (row.row.name.provider, row.row.name.upstream_model)
         cost, unpriced = total.get(name, (0, 0))
         total[name] = cost + row.counts[COST], unpriced + row.counts[UNPRICED]
+
+
+def cost_of(record: RequestRecord, books: Mapping[str, PriceBook]) -> Money | None:
+    """Return what a request has cost, at the prices of this hour; None if that is unknown, never 0 for that reason.
+
+    `books`: the prices of each provider (`Gateway.price_books`). A request without usage has an unknown cost.
+    """
+    book = books.get(record.provider)
+    if book is None or record.usage is None:
+        return None
+    return book.cost(record.usage, record.upstream_model, int(time.time()) // HOUR_SECONDS)

@@ -8,11 +8,10 @@ import time
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Page, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.gateway.features.usage.query import usage_query
-from trilogue.gateway.features.usage.report import usage_csv, usage_json
+from trilogue.gateway.features.usage.report import usage_csv, usage_json, usage_query
 from trilogue.gateway.gateway import Gateway
-from trilogue.gateway.limits.budgets import subjects_with_budget
-from trilogue.gateway.limits.table import LimitsFull
+from trilogue.gateway.limits.remaining import subjects_with_budget
+from trilogue.gateway.limits.shared_table import LimitsFull
 from trilogue.model import Json
 from trilogue.storage.store import StoreError
 

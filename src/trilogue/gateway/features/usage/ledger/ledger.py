@@ -17,20 +17,21 @@ from pathlib import Path
 
 import structlog
 
-from trilogue.gateway.features.usage.ledger.counts import HOUR_SECONDS, HOURS_PER_DAY, RowName
 from trilogue.gateway.features.usage.ledger.live_file import (
+    HOUR_SECONDS,
+    HOURS_PER_DAY,
     NEW_SUFFIX,
     PLACES,
     LiveFile,
     LiveRow,
     Place,
+    RowName,
     abandoned,
     is_damaged,
     live_files,
     read_places,
 )
-from trilogue.gateway.features.usage.ledger.reading import UsageLine, UsageQuery, read_usage
-from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageLine, UsageQuery, read_usage
 from trilogue.storage.aside import last_set_aside, set_aside
 from trilogue.storage.store import StoreError
 

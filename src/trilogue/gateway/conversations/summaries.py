@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from trilogue.base.json.text import dump
 from trilogue.errors import BadRequest, SealError, UpstreamProtocolError
-from trilogue.gateway.conversations.fields import input_items
+from trilogue.gateway.conversations.request_fields import input_items
 from trilogue.model import SEAL_PREFIXES, Failure, FailureKind, Json, Opaque, OpaqueKind, Protocol, Provenance
 from trilogue.protocols.content.ids import derive_id
 from trilogue.translate.learning.remedies import Remedy
