@@ -13,7 +13,8 @@ import redis
 from tests.cluster.members import member, members, until
 from tests.cluster.redis import Server, new_prefix
 from tests.timing import pass_time
-from trilogue.gateway.features.cluster.member import LinkLock, node_identity
+from trilogue.gateway.features.cluster.identity import node_identity
+from trilogue.gateway.features.cluster.member import LinkLock
 from trilogue.gateway.features.cluster.server import ClusterClock, RedisServer, reason_of
 
 

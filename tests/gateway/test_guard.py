@@ -21,7 +21,7 @@ CONFIG = 'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'
 BROKEN = """
 from trilogue.app.process.resources import Descriptors
 from trilogue.gateway.access.managed_keys import ManagedKeys
-from trilogue.limits import LazyTable
+from trilogue.gateway.limits.shared_table import LazyTable
 
 def fails(*_):
     raise OSError(28, 'no space left')

@@ -193,7 +193,8 @@ FULL_DISK = """
     from pathlib import Path
     from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
-    from trilogue.state import FileStore, StateSync
+    from trilogue.storage.file import FileStore
+    from trilogue.upstreams.state.sync import StateSync
 
     keeper = StateSync(book(), FileStore(Path(sys.argv[1])), START)
     attempt(keeper, START, None)
@@ -260,7 +261,8 @@ TRUNCATED = """
     from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
     from tests.timing import eventually, pass_time
-    from trilogue.state import FileStore, StateSync
+    from trilogue.storage.file import FileStore
+    from trilogue.upstreams.state.sync import StateSync
 
     path = Path(sys.argv[1])
     keeper, other = StateSync(book(), FileStore(path), START), StateSync(book(), FileStore(path), START)

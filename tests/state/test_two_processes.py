@@ -16,7 +16,9 @@ WORKER = """
     from pathlib import Path
     from tests.pool.making import RATE_LIMITED
     from tests.state.test_sync import attempt, book, states
-    from trilogue.state import FileStore, StateSync, steady_time
+    from trilogue.storage.file import FileStore
+    from trilogue.upstreams.state.sync import StateSync
+    from trilogue.base.clock import steady_time
 
     keeper = StateSync(book(), FileStore(Path(sys.argv[1])), steady_time())
     print("ready", flush=True)

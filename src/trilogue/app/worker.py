@@ -34,7 +34,7 @@ from trilogue.base.cipher import KEY_BYTES
 from trilogue.base.clock import steady_time
 from trilogue.base.secrets import Secret
 from trilogue.config.types import Config
-from trilogue.gateway.access.client_keys import Access
+from trilogue.gateway.access.access import Access
 from trilogue.gateway.access.managed_keys import ManagedKeys
 from trilogue.gateway.admin.administration import Administration
 from trilogue.gateway.conversations.stores import Stores, WorkerStores

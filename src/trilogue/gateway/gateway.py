@@ -10,7 +10,8 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
-from trilogue.gateway.access.client_keys import Access, ClientKey
+from trilogue.gateway.access.access import Access
+from trilogue.gateway.access.client_keys import ClientKey
 from trilogue.gateway.conversations.cache_sessions import Sessions
 from trilogue.gateway.conversations.stores import GatewayStore, Stores
 from trilogue.gateway.limits.limiter import Limiter

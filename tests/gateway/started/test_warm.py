@@ -15,7 +15,7 @@ CONTROL = "colorsys"
 
 WATCH = f"""
 import os
-from trilogue.net.server import Listener
+from trilogue.net.server.listener import Listener
 
 opened = Listener.open
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from hashlib import blake2b, sha256
@@ -18,7 +17,6 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from trilogue.gateway.access.managed_keys import ManagedKeys
 from trilogue.gateway.access.settings import KeyOptions
 from trilogue.net.server.local import is_local_origin
 from trilogue.net.server.responder import Headers
@@ -244,21 +242,3 @@ def preflight_headers(headers: Mapping[str, str], *, keys_required: bool) -> Hea
         (b"access-control-allow-headers", requested or _ALLOWED),
         (b"access-control-max-age", b"600"),
     ]
-
-
-class Access:
-    """The client keys of one configuration. `required`: requests need one even if there are none."""
-
-    def __init__(self, configured: Sequence[ConfiguredKey], managed: ManagedKeys, *, required: bool) -> None:
-        self.configured = tuple([one.key for one in configured])
-        """the client keys of the configuration, also those that have expired"""
-        self.keys = KeyRing(configured, required=required)
-        """the keys that work"""
-        self.managed = managed
-        self.trusts_callers = False
-        """whether clients need no key, wherever they are, because the program around the gateway checks them"""
-        self.renew()
-
-    def renew(self) -> None:
-        """Accept the client keys that work now, and no others."""
-        self.keys.update(self.managed.keys, time.time(), needed=self.managed.is_needed)

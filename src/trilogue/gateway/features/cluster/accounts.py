@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +19,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.gateway.features.cluster.link import LinkPart
+from trilogue.gateway.features.cluster.local import LocalState
 from trilogue.gateway.features.cluster.messages import MAX_LENGTH, NODE, STREAM, TOPIC, Message
-from trilogue.gateway.features.cluster.nodes import NodeCounts
+from trilogue.gateway.features.cluster.node_counts import NodeCounts
 from trilogue.gateway.features.cluster.server import RedisServer
 from trilogue.gateway.features.cluster.status import LinkHealth
 from trilogue.routing.pool.changes import Bound, Change, Cooled, Erred, Switched
-from trilogue.storage.store import Session, Store, StoreBusy, StoreDamaged, StoredRecord, StoreError
+from trilogue.storage.store import StoreDamaged, StoredRecord
 from trilogue.upstreams.state.records import MODEL_COOLDOWN, RETENTION, to_change
 
 if TYPE_CHECKING:
@@ -100,102 +100,6 @@ def _shifted(change: Change, seconds: float) -> Change:
         case Erred() | Bound() if change.at:
             return replace(change, at=change.at + seconds)
     return change
-
-
-WRITER = "cluster"
-"""the name that the link writes under: what it has read from the cluster is not sent back"""
-TIMEOUT_SECONDS = 1.0
-REOPEN_SECONDS = 1.0
-LOOK_SECONDS = 1.0
-"""how often it is made sure that nothing was missed, and that the store is still the same"""
-
-
-class LocalState:
-    """The store of one machine. Call its methods, which raise StoreError, inside of `attempt`."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._session: Session | None = None
-        self._revision = 0
-        self._look_at = 0.0
-        self._reopen_at = 0.0
-        self._warned = False
-        self.replaced = True
-        """whether the store was opened or emptied, so that everything has to be exchanged"""
-
-    def attempt(self, step: Callable[[], None]) -> None:
-        """Do something with the store; if that fails, leave it alone for a moment, with one warning."""
-        if self._session is None and time.monotonic() < self._reopen_at:
-            return
-        try:
-            step()
-            self._warned = False
-        except StoreBusy:
-            pass  # a process of this machine is writing: the next pass of the link is milliseconds away
-        except StoreError as error:
-            self._reopen_at = time.monotonic() + REOPEN_SECONDS
-            self.close()
-            if not self._warned:
-                self._warned = True
-                log.warning("the cluster cannot use the state file", path=self._store.name, error=str(error))
-
-    def changes(self) -> list[StoredRecord]:
-        """Return what processes of this machine have written since the last call. Cheap if there is nothing."""
-        session = self._open()
-        now = time.monotonic()
-        thorough = now >= self._look_at
-        if thorough:
-            self._look_at = now + LOOK_SECONDS
-            if not session.is_current():
-                self.close()
-                return []
-        if not session.changed(thorough=thorough):
-            return []
-        revision, records = session.read_since(self._revision, without=WRITER)
-        if revision < self._revision:
-            self.replaced = True
-        self._revision = revision
-        return records
-
-    def everything(self) -> list[StoredRecord]:
-        """Return all records. The next `changes` are those after them."""
-        session = self._open()
-        self._revision, records = session.read_since(0)
-        self.replaced = False
-        return records
-
-    def write_newer(self, records: Iterable[StoredRecord]) -> int:
-        """Write the records that are newer than what is there; return how many there were."""
-        session = self._open()
-        known = [(one, session.read(one.kind, one.key)) for one in records]
-        if not any(_is_newer(one, old) for one, old in known):
-            return 0
-        with session.transaction(WRITER) as batch:
-            newer = [one for one, _ in known if _is_newer(one, batch.read(one.kind, one.key))]
-            batch.put(newer)
-        return len(newer)
-
-    def write(self, records: list[StoredRecord]) -> None:
-        """Write records over whatever is there."""
-        self._open().write(WRITER, records)
-
-    def close(self) -> None:
-        """Close the session. The next use opens another one."""
-        if self._session is not None:
-            with suppress(StoreError):
-                self._session.close()
-            self._session = None
-        self.replaced = True
-
-    def _open(self) -> Session:
-        if self._session is None:
-            self._session = self._store.open(TIMEOUT_SECONDS)
-            self.replaced = True
-        return self._session
-
-
-def _is_newer(record: StoredRecord, old: StoredRecord | None) -> bool:
-    return old is None or record.at > old.at
 
 
 log = structlog.get_logger("trilogue.cluster")

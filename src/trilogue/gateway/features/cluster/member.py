@@ -6,9 +6,6 @@ The process that runs the link writes down once a second how it is doing, in a f
 from __future__ import annotations
 
 import os
-import re
-import secrets
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,43 +13,19 @@ from pathlib import Path
 
 import msgspec
 import structlog
-from msgspec import Struct
 
 from trilogue.base.clock import steady_time
 from trilogue.base.posix import fcntl
-from trilogue.gateway.features.cluster.accounts import AccountsPart, LocalState
+from trilogue.gateway.features.cluster.accounts import AccountsPart
+from trilogue.gateway.features.cluster.identity import NodeIdentity, node_identity
 from trilogue.gateway.features.cluster.link import Link, LinkPart
-from trilogue.gateway.features.cluster.nodes import NodeCounts, NodeFacts, NodesPart
+from trilogue.gateway.features.cluster.local import LocalState
+from trilogue.gateway.features.cluster.node_counts import NodeCounts
+from trilogue.gateway.features.cluster.nodes import NodeFacts, NodesPart
 from trilogue.gateway.features.cluster.server import ClusterClock, RedisServer
-from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus, StatusPart
-from trilogue.storage.private_files import make_once
+from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus
+from trilogue.gateway.features.cluster.status_file import StatusPart
 from trilogue.storage.store import Store
-
-_ID = re.compile(r"[0-9a-f]{16}")
-SHOWN_CHARACTERS = 4
-
-
-class NodeIdentity(Struct, frozen=True):
-    """A node of the cluster: one machine with one state folder. `name`: its host name and the start of its id."""
-
-    id: str
-    name: str
-
-
-def node_identity(file: Path) -> NodeIdentity:
-    """Return who this node is. Its id is made once for all processes that use the file. Raises OSError."""
-    # Processes with different ids would count as two nodes that have used the same, and spend budgets twice.
-    make_once(file, lambda: _read(file) is not None, lambda: secrets.token_hex(8).encode())
-    found = _read(file) or secrets.token_hex(8)
-    return NodeIdentity(found, f"{socket.gethostname()}-{found[:SHOWN_CHARACTERS]}")
-
-
-def _read(file: Path) -> str | None:
-    try:
-        text = file.read_text("ascii").strip()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return None
-    return text if _ID.fullmatch(text) else None
 
 
 class LinkLock:
