@@ -352,7 +352,10 @@ def _plain(
 
     async def main() -> float:
         state = Worker(
-            tmp_path / "pool.db", lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), observers=observers
+            tmp_path / "pool.db",
+            lambda: lambda provider, proxy: Upstream(upstream),
+            Sealer.ephemeral(),
+            observers=observers,
         )
         gateway = state.gateway(config)
         if configure is not None:
@@ -448,7 +451,9 @@ def _relayed(
 
     async def main() -> float:
         upstream, wire = Streaming(), Wire()
-        state = Worker(tmp_path / "pool.db", lambda provider, proxy: upstream, Sealer.ephemeral(), observers=observers)
+        state = Worker(
+            tmp_path / "pool.db", lambda: lambda provider, proxy: upstream, Sealer.ephemeral(), observers=observers
+        )
         gateway = state.gateway(load(file, {}))
         if configure is not None:
             configure(gateway)

@@ -44,7 +44,7 @@ async def gateway_in_process(folder: Path, config: str) -> AsyncIterator[Watched
     usage = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), folder / "usage.live", 30))
     usage.configure(settings.router(), {name: one.price_book() for name, one in settings.providers.items()})
     worker = Worker(
-        folder / "pool.db", lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), observers=[usage]
+        folder / "pool.db", lambda: lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), observers=[usage]
     )
     app = GatewayApp(worker.gateway(settings))
     listener = Listener(app, not_http)

@@ -14,10 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from trilogue.config.load import parse
-from trilogue.config.network import reason_not_to_start
-from trilogue.config.types import Config
-from trilogue.upstreams.addresses import is_loopback
+from trilogue.config import Config, is_loopback, parse, reason_not_to_start
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -77,12 +74,12 @@ def test_the_image_gets_all_that_it_copies() -> None:
 
 def test_compose() -> None:
     compose = loaded(DEPLOY / "compose.yaml")
-    gateway = compose["gateway"]
-    assert [name for name, one in gateway.items() if "profiles" not in one] == ["trilogue", "postgres", "valkey"]
-    gateway = gateway["trilogue"]
+    services = compose["services"]
+    assert [name for name, one in services.items() if "profiles" not in one] == ["trilogue", "postgres", "valkey"]
+    gateway = services["trilogue"]
     assert gateway["ports"] == ["127.0.0.1:4000:4000", "127.0.0.1:4001:4001"]
     assert [
-        port for one in gateway.values() for port in one.get("ports", ()) if not port.startswith("127.0.0.1:")
+        port for one in services.values() for port in one.get("ports", ()) if not port.startswith("127.0.0.1:")
     ] == []
     config = startable((DEPLOY / "trilogue.yaml").read_text("utf-8"))
     assert not is_loopback(config.server.host)
@@ -91,15 +88,15 @@ def test_compose() -> None:
     targets = loaded(DEPLOY / "prometheus" / "prometheus.yml")["scrape_configs"][0]["static_configs"][0]["targets"]
     assert targets == ["trilogue:4001"]
     assert float(gateway["stop_grace_period"].removesuffix("s")) > config.server.drain_seconds
-    named = {volume.partition(":")[0] for one in gateway.values() for volume in one.get("volumes", ())}
+    named = {volume.partition(":")[0] for one in services.values() for volume in one.get("volumes", ())}
     assert {name for name in named if not name.startswith(".")} == set(compose["volumes"])
     assert [name for name in named if name.startswith(".") and not (DEPLOY / name).exists()] == []
 
 
 def test_compose_wires_the_servers_to_the_gateway() -> None:
-    """The configuration uses the variables, they name the gateway, and the gateway waits until these are healthy."""
-    gateway = loaded(DEPLOY / "compose.yaml")["gateway"]
-    gateway = gateway["trilogue"]
+    """The configuration uses the variables, they name the services, and the gateway waits until these are healthy."""
+    services = loaded(DEPLOY / "compose.yaml")["services"]
+    gateway = services["trilogue"]
     written = re.findall(r"env:(\w+)", (DEPLOY / "trilogue.yaml").read_text("utf-8"))
     assert set(written) == set(ENVIRON) <= gateway["environment"].keys()
     password = re.compile(r"\$\{POSTGRES_PASSWORD:\?[^}]+\}")
@@ -110,14 +107,14 @@ def test_compose_wires_the_servers_to_the_gateway() -> None:
     assert config.cluster.postgresql is not None
     assert config.state.store == config.usage.store == config.cluster.postgresql
     database, redis = (urlsplit(one.reveal()) for one in (config.cluster.postgresql, config.cluster.redis))
-    made = gateway["postgres"]["environment"]
+    made = services["postgres"]["environment"]
     assert (database.username, database.path) == (made["POSTGRES_USER"], f"/{made['POSTGRES_DB']}")
     assert password.fullmatch(made["POSTGRES_PASSWORD"])
     assert {database.hostname, redis.hostname} == {"postgres", "valkey"} == gateway["depends_on"].keys()
     for name, condition in gateway["depends_on"].items():
         assert condition == {"condition": "service_healthy"}
-        assert gateway[name]["healthcheck"]["test"]
-    assert "noeviction" in gateway["valkey"]["command"]
+        assert services[name]["healthcheck"]["test"]
+    assert "noeviction" in services["valkey"]["command"]
 
 
 def test_prometheus_and_grafana_files_are_yaml() -> None:

@@ -47,7 +47,7 @@ def no_admin() -> Administration:
 
 
 def all_routes() -> list[AdminRoute]:
-    worker = Worker(Path("pool.db"), lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral())
+    worker = Worker(Path("pool.db"), lambda: lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral())
     context = AdminContext(no_admin, OtherWorkers(None), ActiveRequests())
     capture = WorkerCapture(Path("captures"))
     return list(admin_routes(context, worker, WorkerMetrics(), None, capture))

@@ -41,7 +41,7 @@ def test_an_attempt_after_a_pause_began_when_it_began(monkeypatch: pytest.Monkey
     plan = shared.begin(steady_time(), "r", [("p", "m")])
     observers = SimpleNamespace(attempt_ended=None)
     context = SimpleNamespace(reservation=None, responder=SimpleNamespace(started=False))
-    gateway = SimpleNamespace(observers=observers, pools=shared, sync=lambda: None)
+    gateway = SimpleNamespace(observers=observers, upstreams=SimpleNamespace(pools=shared, sync=lambda: None))
     loop = FailsOnce(cast(Any, context), cast(Any, gateway), cast(Any, None), plan)
     uvloop.run(loop.run(steady_time()))
     first, second = plan.decision.attempts

@@ -186,7 +186,7 @@ async def observed(folder: Path, *further: Observer) -> AsyncIterator[Observed]:
         file.write_text(text.replace("FIRST", FIRST_KEY).replace("SECOND", SECOND_KEY))
         worker = Worker(
             folder / "pool.db",
-            lambda _, proxy: HttpTransport(proxy=proxy),
+            lambda: lambda _, proxy: HttpTransport(proxy=proxy),
             Sealer.ephemeral(),
             observers=[*further, seen],
         )

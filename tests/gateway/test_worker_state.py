@@ -35,7 +35,9 @@ def configured(folder: Path, **changes: Any) -> Config:
 
 
 def worker(folder: Path, *observers: Observer) -> Worker:
-    return Worker(folder / "pool.db", lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), None, observers)
+    return Worker(
+        folder / "pool.db", lambda: lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), None, observers
+    )
 
 
 def used(gateway: Gateway) -> None:

@@ -175,7 +175,7 @@ class World:
         books = {name: one.price_book() for name, one in config.providers.items()}
         self.usage.configure(config.router(), books)
         servers = {name: HostileServer(name) for name in config.providers}
-        self.state = Worker(self._pool, _transports(servers, config), Sealer([bytes(32)]), None, [self.usage])
+        self.state = Worker(self._pool, lambda: _transports(servers, config), Sealer([bytes(32)]), None, [self.usage])
         self.gateway = self.state.gateway(config)
         self.app = GatewayApp(self.gateway)
         self.statuses: dict[str, int] = {}

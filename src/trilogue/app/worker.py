@@ -21,7 +21,7 @@ A `WorkerState` is made inside the worker process, after the fork.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import urandom
 from pathlib import Path
@@ -77,20 +77,21 @@ Name = TypeVar("Name")
 class Worker:
     """Everything that one process keeps over reloads, and what makes the gateway of each configuration.
 
-    `accounts`: where the state of accounts is kept; for the two files see `WorkerPools`. `observers`: those of all
+    `accounts`: where the state of accounts is kept; for the two files see `WorkerPools`. `transports`: returns what
+    makes the transports of one configuration: a reload closes those of the one before it. `observers`: those of all
     requests, besides the access log and the recent requests.
     """
 
     def __init__(
         self,
         accounts: Path,
-        transport_for: TransportFor,
+        transports: Callable[[], TransportFor],
         sealer: Sealer,
         shared_file: Path | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
         self._accounts = accounts
-        self._transport_for = transport_for
+        self._transports = transports
         self._sealer = sealer
         self.pools = WorkerPools(accounts, shared_file)
         self.sync = self.pools.sync
@@ -158,7 +159,7 @@ class Worker:
         self.webhook.configure(config.webhook)
         self.history.resize(config.admin.keep_requests if config.admin.enabled else 0)
         known = UpstreamState(pools, self._catalog, self._refused_reasoning, self.sync)
-        upstreams = Upstreams(config.providers, config.server.timeouts, self._transport_for, known)
+        upstreams = Upstreams(config.providers, config.server.timeouts, self._transports(), known)
         return upstreams, self.stores.configure(config.state, places.responses)
 
     def _limiter(self, config: Config, upstreams: Upstreams, models: ModelRoutes) -> Limiter:

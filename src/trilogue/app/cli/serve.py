@@ -286,7 +286,7 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
     def run(sock: socket.socket, parent: int | None) -> None:
         usage = counting(settings.config, settings.file)
         observers = WorkerObservers(settings.config, shared, metrics=admin is not None, usage=usage)
-        parts = Worker(kept, transports(), sealer, shared and shared / ACCOUNTS_FILE, observers.all)
+        parts = Worker(kept, transports, sealer, shared and shared / ACCOUNTS_FILE, observers.all)
         capture = WorkerCapture(state_directory(os.environ) / FOLDER_NAME, shared, __version__)
 
         def build(new: Config) -> Gateway:

@@ -61,7 +61,7 @@ class EmbeddedGateway:
         self._observers = WorkerObservers(config, None, metrics=False, usage=counting(config, file))
         self._observers.configure(config)
         everyone = [*self._observers.all, *observers]
-        self._worker = worker = Worker(kept, transports(), sealer, None, everyone)
+        self._worker = worker = Worker(kept, transports, sealer, None, everyone)
         gateway = worker.gateway(config)
         self._capture = WorkerCapture(state_directory(os.environ) / FOLDER_NAME, version=__version__)
         self._capture.configure(config.capture, gateway.observe)
