@@ -13,7 +13,7 @@ from tests.corpus import load
 from tests.each import each
 from trilogue import Protocol
 from trilogue.errors import BadRequest
-from trilogue.translate.compare.detect import Kind
+from trilogue.translate.compare.detect import DocumentKind
 from trilogue.translate.compare.differences import ABSENT, Difference, differences
 from trilogue.translate.compare.documents import compare_documents, compare_events, read_document
 
@@ -132,20 +132,20 @@ def test_errors_and_cut_streams_are_differences() -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "protocol"),
     [
-        (REQUEST, Kind.REQUEST, Protocol.MESSAGES),
-        ({"model": "m", "messages": []}, Kind.REQUEST, Protocol.CHAT),
-        ({"model": "m", "max_tokens": 1, "messages": [{"role": "tool"}]}, Kind.REQUEST, Protocol.CHAT),
-        ({"model": "claude-x", "max_tokens": 1, "messages": []}, Kind.REQUEST, Protocol.MESSAGES),
-        ({"model": "m", "input": "x"}, Kind.REQUEST, Protocol.RESPONSES),
-        (BODY, Kind.RESPONSE, Protocol.CHAT),
-        ({"type": "message", "content": []}, Kind.RESPONSE, Protocol.MESSAGES),
-        ({"object": "response", "output": [], "error": {"code": "x"}}, Kind.RESPONSE, Protocol.RESPONSES),
-        ({"type": "error", "error": {}, "x": 1}, Kind.REQUEST, None),
-        (STREAM, Kind.STREAM, Protocol.CHAT),
-        (b": comment\n\n" + STREAM, Kind.STREAM, Protocol.CHAT),
+        (REQUEST, DocumentKind.REQUEST, Protocol.MESSAGES),
+        ({"model": "m", "messages": []}, DocumentKind.REQUEST, Protocol.CHAT),
+        ({"model": "m", "max_tokens": 1, "messages": [{"role": "tool"}]}, DocumentKind.REQUEST, Protocol.CHAT),
+        ({"model": "claude-x", "max_tokens": 1, "messages": []}, DocumentKind.REQUEST, Protocol.MESSAGES),
+        ({"model": "m", "input": "x"}, DocumentKind.REQUEST, Protocol.RESPONSES),
+        (BODY, DocumentKind.RESPONSE, Protocol.CHAT),
+        ({"type": "message", "content": []}, DocumentKind.RESPONSE, Protocol.MESSAGES),
+        ({"object": "response", "output": [], "error": {"code": "x"}}, DocumentKind.RESPONSE, Protocol.RESPONSES),
+        ({"type": "error", "error": {}, "x": 1}, DocumentKind.REQUEST, None),
+        (STREAM, DocumentKind.STREAM, Protocol.CHAT),
+        (b": comment\n\n" + STREAM, DocumentKind.STREAM, Protocol.CHAT),
     ],
 )
-def test_kind_and_protocol_are_found_out(body: Any, kind: Kind, protocol: Protocol | None) -> None:
+def test_kind_and_protocol_are_found_out(body: Any, kind: DocumentKind, protocol: Protocol | None) -> None:
     if protocol is None:
         with pytest.raises(BadRequest, match="several protocols"):
             document(body)
@@ -170,5 +170,5 @@ def test_recorded_responses_are_recognised(name: str) -> None:
     recording = load.load(name)
     assert recording.body is not None
     read = document(trilogue.dump(recording.body))
-    assert (read.kind, read.protocol) == (Kind.RESPONSE, recording.protocol)
+    assert (read.kind, read.protocol) == (DocumentKind.RESPONSE, recording.protocol)
     assert compare_documents(read, read) == []

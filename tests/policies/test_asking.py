@@ -20,7 +20,7 @@ from trilogue.policies import (
     judge_response,
     load_policy,
 )
-from trilogue.policies.records import trouble_words
+from trilogue.policies.records import problem_words
 from trilogue.policies.shipped.approve import Approval, ApprovalQuestion, Webhook
 from trilogue.policies.shipped.judge import JudgeQuestion
 
@@ -68,7 +68,7 @@ def test_a_judge_that_answers_nonsense(answer: object) -> None:
     """Closed by default, and the reason is in the record."""
     policy = judge()
     judged, run, _ = asked(policy, answer)
-    assert judged.blocks == (Refusal(text=trouble_words(policy)),)
+    assert judged.blocks == (Refusal(text=problem_words(policy)),)
     assert "from the judge; stopped" in run.records[-1].reason
     passed, _, _ = asked(judge(on_error="open"), answer)
     assert passed.blocks == (CALL,)

@@ -1,7 +1,8 @@
 """Placeholders for texts: a capture that can be shared shows the structure of a conversation and not its words.
 
 Every text becomes a text of the same length. What makes up the structure stays: types, roles, models, ids, names of
-tools and of fields, numbers. JSON in texts (arguments of tools) stays JSON, so that a redacted capture can be replayed.
+tools and of fields, numbers. JSON in texts (arguments of tools) stays JSON, also in pieces that are cut anywhere, so
+that a redacted capture can be replayed.
 """
 
 from __future__ import annotations
@@ -9,9 +10,30 @@ from __future__ import annotations
 import re
 
 from trilogue.base.json.text import dump, dump_text, parse, parse_object
-from trilogue.capture.json_text import PLACEHOLDER, JsonTextRedactor, redact_json_text
 from trilogue.errors import InternalError
 from trilogue.model import SEAL_PREFIXES, Json
+
+_WORDS = {"summary": frozenset({"auto", "concise", "detailed", "none"})}
+"""fields that hold a text in one place and a setting in another, and the values of the setting"""
+_SCHEMA_FIELDS = frozenset({"type", "required", "$ref", "format"})
+_SCHEMAS = frozenset({"parameters", "input_schema", "schema"})
+_FREE_OBJECTS = frozenset({"input", "metadata"})
+"""objects whose field names belong to the client, and whose values are all texts or parts of one"""
+_JSON_TEXTS = frozenset({"arguments", "partial_json"})
+_JSON_DELTAS = ("arguments.delta",)
+_ENCODED = frozenset(
+    {"data", "file_data", "b64_json", "signature", "encrypted_content", "encrypted_index", "obfuscation"}
+)
+_IDENTIFIER = re.compile(r"[\w.:/@+-]{0,200}", re.ASCII)
+"""texts with spaces are content, also in fields such as `code`, which is a name in errors and a program elsewhere"""
+_VISIBLE = re.compile(r"\S")
+_THINK = re.compile(r"(</?think>)")
+_URL = re.compile(r"(https?://|data:[\w/+.-]*;base64,)(.*)", re.DOTALL)
+_URL_NAME = re.compile(r"[^/.:?&=#-]")
+_KEPT_ESCAPES = frozenset("ntrbf")
+_HIGH_SURROGATES = ("d8", "d9", "da", "db")
+PLACEHOLDER = "x"
+
 
 _STRUCTURE = frozenset(
     {
@@ -68,24 +90,6 @@ _STRUCTURE = frozenset(
     }
 )
 """fields whose texts are names of the protocol, or ids"""
-_WORDS = {"summary": frozenset({"auto", "concise", "detailed", "none"})}
-"""fields that hold a text in one place and a setting in another, and the values of the setting"""
-_SCHEMA_FIELDS = frozenset({"type", "required", "$ref", "format"})
-_SCHEMAS = frozenset({"parameters", "input_schema", "schema"})
-_FREE_OBJECTS = frozenset({"input", "metadata"})
-"""objects whose field names belong to the client, and whose values are all texts or parts of one"""
-_JSON_TEXTS = frozenset({"arguments", "partial_json"})
-_JSON_DELTAS = ("arguments.delta",)
-_ENCODED = frozenset(
-    {"data", "file_data", "b64_json", "signature", "encrypted_content", "encrypted_index", "obfuscation"}
-)
-
-_IDENTIFIER = re.compile(r"[\w.:/@+-]{0,200}", re.ASCII)
-"""texts with spaces are content, also in fields such as `code`, which is a name in errors and a program elsewhere"""
-_VISIBLE = re.compile(r"\S")
-_THINK = re.compile(r"(</?think>)")
-_URL = re.compile(r"(https?://|data:[\w/+.-]*;base64,)(.*)", re.DOTALL)
-_URL_NAME = re.compile(r"[^/.:?&=#-]")
 
 
 class Redaction:
@@ -210,3 +214,58 @@ class StreamRedactor:
         if body is None:
             return name + b": " + redact_text(value.decode("utf-8", "replace").strip()).encode()
         return name + (b": " if value.startswith(b" ") else b":") + dump(self._redaction.object(body))
+
+
+class JsonTextRedactor:
+    """Redacts one JSON text, fed in pieces."""
+
+    def __init__(self) -> None:
+        self._containers: list[str] = []
+        self._is_key = False
+        self._in_text = False
+        self._escape = ""
+        """an escape sequence that is not complete yet"""
+
+    def feed(self, piece: str) -> str:
+        """Return the next piece with placeholders."""
+        return "".join(map(self._character, piece))
+
+    def _character(self, character: str) -> str:
+        if not self._in_text:
+            return self._outside(character)
+        if self._escape:
+            return self._escaped(character)
+        if character == "\\":
+            self._escape = character
+            return ""
+        if character == '"':
+            self._in_text = self._is_key = False
+            return character
+        return character if self._is_key or character.isspace() else PLACEHOLDER
+
+    def _outside(self, character: str) -> str:
+        if character in "{[":
+            self._containers.append(character)
+        elif character in "}]" and self._containers:
+            self._containers.pop()
+        if character in "{,":
+            self._is_key = self._containers[-1:] == ["{"]
+        elif character == '"':
+            self._in_text = True
+        return character
+
+    def _escaped(self, character: str) -> str:
+        """Return the placeholder of an escape sequence once it is complete. It stands for one character."""
+        self._escape += character
+        if self._escape.startswith("\\u") and len(self._escape) < 6:
+            return ""
+        escape, self._escape = self._escape, ""
+        if self._is_key or escape[1] in _KEPT_ESCAPES:
+            return escape
+        # Two escapes make one character if it is outside of the basic plane.
+        return "" if escape[2:4].lower() in _HIGH_SURROGATES else PLACEHOLDER
+
+
+def redact_json_text(text: str) -> str:
+    """Return a whole JSON text with placeholders."""
+    return JsonTextRedactor().feed(text)

@@ -1,15 +1,17 @@
 """Losses: what a translation could not carry over exactly, as data, and what to change so that it does not occur.
 
-`LOSSES` is the closed list of codes. The table in the docs is generated from it, and every code has a test. `ADVICE` has
-a text for each code, for `trilogue explain` and docs/losses.md. It names fields of requests, fields of `profile` and
-settings of the gateway. Where a loss does not matter for most uses, it says that nothing has to be done.
+`LOSSES` is the closed list of codes. The table in the docs is generated from it, and every code has a test. `ADVICE`
+has a text for each code, for `trilogue explain` and docs/losses.md. It names fields of requests, fields of `profile`
+and settings of the gateway. Where a loss does not matter for most uses, it says that nothing has to be done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+
 from msgspec import Struct, field
+
 from trilogue.errors import ClientError, InternalError, StrictLoss
 
 _NOTHING = "nothing has to be done"

@@ -10,7 +10,7 @@ from functools import partial
 
 from trilogue.errors import InternalError
 from trilogue.model import Event, Request, Response
-from trilogue.policies.checks import Trouble, guarded
+from trilogue.policies.checks import PolicyProblem, guarded
 from trilogue.policies.run import PolicyRun
 from trilogue.policies.verdicts import Pending
 
@@ -29,7 +29,7 @@ def settle(run: PolicyRun, answer: Answerer = no_answers) -> list[Event]:
     events: list[Event] = []
     while run.pending is not None:
         result = guarded(partial(answer, run.pending))
-        events += run.failed(result.what) if isinstance(result, Trouble) else run.resolve(result)
+        events += run.failed(result.what) if isinstance(result, PolicyProblem) else run.resolve(result)
     return events
 
 

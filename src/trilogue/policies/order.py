@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Place:
+class BlockPlace:
     """The place of one block. Only the first one in the order sends at once; others keep what they have to send."""
 
     __slots__ = ("left", "live", "waiting")
@@ -28,15 +28,15 @@ class BlockOrder:
     """The places of the blocks that are not complete, in order."""
 
     def __init__(self) -> None:
-        self._places: deque[Place] = deque()
+        self._places: deque[BlockPlace] = deque()
 
-    def enter(self) -> Place:
+    def enter(self) -> BlockPlace:
         """Return the place of the next block."""
-        place = Place(live=not self._places)
+        place = BlockPlace(live=not self._places)
         self._places.append(place)
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: BlockPlace) -> None:
         """Note that a block is complete, and let those behind it send what they have."""
         place.left = True
         places = self._places

@@ -14,7 +14,7 @@ from trilogue.policies.flow import ScanChain, texts_of
 from trilogue.policies.folding import BORDER
 from trilogue.policies.held import HeldBlock
 from trilogue.policies.hooks import Hooks, Steps, interest_of
-from trilogue.policies.order import Place
+from trilogue.policies.order import BlockPlace
 from trilogue.policies.policy import Policy
 from trilogue.policies.records import Site
 from trilogue.policies.verdicts import StopWith
@@ -26,7 +26,7 @@ Key = tuple[int, ...]
 class Parcel:
     """One block of the upstream, and what policies have made of it."""
 
-    def __init__(self, held: HeldBlock, block: Block, place: Place) -> None:
+    def __init__(self, held: HeldBlock, block: Block, place: BlockPlace) -> None:
         self.held = held
         self.block = block
         self.place = place
@@ -77,7 +77,7 @@ class _Stage:
         return complete
 
 
-class Pipeline:
+class BlockPipeline:
     """The stages of one response."""
 
     def __init__(self, hooks: Hooks) -> None:

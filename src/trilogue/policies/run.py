@@ -32,7 +32,7 @@ from trilogue.model import (
     Usage,
     events_of,
 )
-from trilogue.policies.checks import Trouble
+from trilogue.policies.checks import PolicyProblem
 from trilogue.policies.flow import close_coroutine
 from trilogue.policies.hooks import LATE, DriverReply, Hooks, Steps, unwrapped
 from trilogue.policies.machine import Machine, RunPhase, words_block
@@ -158,7 +158,7 @@ class PolicyRun:
 
     def failed(self, error: str) -> list[Event]:
         """Go on without an answer, because it could not be had. `error` is a short name, without content."""
-        return self._answered(DriverReply(trouble=Trouble(f"got no answer ({error})")))
+        return self._answered(DriverReply(trouble=PolicyProblem(f"got no answer ({error})")))
 
     def close(self) -> None:
         """End the run because the client left or the stream was cut. Nothing goes on after that."""

@@ -11,7 +11,7 @@ from trilogue.gateway.endpoints.questions import Respond, ask_model
 from trilogue.gateway.policies.driver import AnswerQuestion
 from trilogue.gateway.request.request import RequestContext
 from trilogue.policies import Pending
-from trilogue.policies.checks import Trouble
+from trilogue.policies.checks import PolicyProblem
 from trilogue.policies.shipped.judge import JudgeQuestion
 
 
@@ -29,9 +29,9 @@ def answerer(context: RequestContext, respond: Respond) -> AnswerQuestion:
         question = pending.question
         handler = answerers.get(type(question))
         if handler is None and not isinstance(question, JudgeQuestion):
-            return Trouble("nothing answers such a question")
+            return PolicyProblem("nothing answers such a question")
         if context.record.parent:
-            return Trouble("a request of a policy may not ask further questions")
+            return PolicyProblem("a request of a policy may not ask further questions")
         if isinstance(question, JudgeQuestion):
             return await ask_judge(pending, question)
         return None if handler is None else await handler(question, pending, context.request_id)

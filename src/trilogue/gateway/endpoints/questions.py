@@ -26,7 +26,7 @@ from trilogue.model import Ledger, Request, Role, Sampling, Text, Turn
 from trilogue.net.server.request import Head, HttpRequest
 from trilogue.net.server.responder import Headers, Responder
 from trilogue.policies import Answer
-from trilogue.policies.checks import Trouble
+from trilogue.policies.checks import PolicyProblem
 from trilogue.policies.shipped.judge import JudgeQuestion
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS, DEFAULT
@@ -76,7 +76,7 @@ class InternalResponder(Responder):
 
 
 async def ask_model(origin: RequestContext, question: JudgeQuestion, request_id: str, respond: Respond) -> object:
-    """Ask a model for a policy of another request. Return an `Answer` with its text, or a `Trouble` without content.
+    """Ask a model for a policy of another request. Return an `Answer` with its text, or a `PolicyProblem` without any.
 
     If the policy stops waiting, or the client disconnects, the caller's task is cancelled, and the upstream with it.
     """
@@ -109,11 +109,11 @@ def _answer(record: RequestRecord, responder: InternalResponder) -> object:
     failure = record.failure
     if failure is not None or responder.status != 200:
         kind = "no response" if failure is None else failure.kind.value
-        return Trouble(f"{record.request_id} failed with status {responder.status}, {kind}")
+        return PolicyProblem(f"{record.request_id} failed with status {responder.status}, {kind}")
     try:
         response = CODECS[DEFAULT].decode_response(parse_upstream(responder.body, whole=True))
     except UpstreamError:
-        return Trouble(f"{record.request_id} got no response that can be read")
+        return PolicyProblem(f"{record.request_id} got no response that can be read")
     text = "".join([block.text for block in response.blocks if isinstance(block, Text)])
     return Answer(text, record.usage)
 

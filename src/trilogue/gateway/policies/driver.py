@@ -16,7 +16,7 @@ from typing import Any
 
 from trilogue.model import Event
 from trilogue.policies import Pending, PolicyRun
-from trilogue.policies.checks import Trouble, imported
+from trilogue.policies.checks import PolicyProblem, imported
 
 AnswerQuestion = Callable[[Pending], Awaitable[object]]
 """answers the question of a policy"""
@@ -36,7 +36,7 @@ class HookThreads:
         self._free: dict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, MOST_THREADS))
 
     async def call(self, policy: str, work: Callable[[], object]) -> object:
-        """Return what a hook returns, or a `Trouble` if it raises. One that has begun goes on if this is cancelled."""
+        """Return what a hook returns, or a `PolicyProblem` if it raises. If this is cancelled, the hook goes on."""
         free = self._free[policy]
         await free.acquire()
         loop = asyncio.get_running_loop()
@@ -70,10 +70,10 @@ async def answer(run: PolicyRun, ask: AnswerQuestion, threads: HookThreads) -> l
             _abandon(task)
     if not task.done():
         return run.expired()
-    found = Trouble("cancelled") if task.cancelled() else task.exception() or task.result()
+    found = PolicyProblem("cancelled") if task.cancelled() else task.exception() or task.result()
     if isinstance(found, BaseException):
         return run.failed(type(found).__name__)
-    return run.failed(found.what.partition(":")[0]) if isinstance(found, Trouble) else run.resolve(found)
+    return run.failed(found.what.partition(":")[0]) if isinstance(found, PolicyProblem) else run.resolve(found)
 
 
 async def _answer(pending: Pending, ask: AnswerQuestion, threads: HookThreads) -> object:
@@ -85,7 +85,7 @@ async def _answer(pending: Pending, ask: AnswerQuestion, threads: HookThreads) -
         return await ask(pending)
     except SystemExit:
         # Otherwise the event loop would end with it.
-        return Trouble("SystemExit")
+        return PolicyProblem("SystemExit")
 
 
 def _abandon(task: asyncio.Task[object]) -> None:

@@ -17,7 +17,7 @@ from trilogue.gateway.policies.driver import AnswerQuestion, HookThreads, answer
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Event, Request, Usage
 from trilogue.policies import Context, Pending, Policy, PolicyRun, Record
-from trilogue.policies.checks import Trouble
+from trilogue.policies.checks import PolicyProblem
 from trilogue.policies.hooks import sees_responses
 from trilogue.policies.records import MOST_RECORDS
 
@@ -113,7 +113,7 @@ async def nobody(pending: Pending) -> object:
     It takes the place of what answers, which knows the request. The request knows its policies through a struct that
     the garbage collector does not look into, so the two would keep each other in memory for good.
     """
-    return Trouble("the request has ended")
+    return PolicyProblem("the request has ended")
 
 
 _LATER: set[asyncio.Task[None]] = set()

@@ -13,7 +13,7 @@ from trilogue.policies.folding import fold
 from trilogue.policies.policy import Context, Policy, PolicySettings
 from trilogue.policies.shipped.action import ActionSettings, SettingsProblem, compiled_all, fits_name, forbid
 from trilogue.policies.shipped.commands import CommandRule, forbidden_by
-from trilogue.policies.shipped.json_schema import Schema
+from trilogue.policies.shipped.json_schema import ArgumentSchema
 from trilogue.policies.shipped.places import host_of, hosts_in, is_allowed_host, is_inside, paths_in
 from trilogue.policies.shipped.raw_arguments import completed, raw_texts, word_lists
 from trilogue.policies.verdicts import PASS, Rewrite
@@ -24,7 +24,7 @@ class ToolRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `deny`: patterns that must not be found. `allow`: patterns of which one must be found in each string. `commands`:
     shell commands that must not run. `inside`: folders that paths must be in. `hosts`: hosts that URLs must have.
-    `schema`: a JSON Schema that the arguments must fit.
+    `schema`: a JSON ArgumentSchema that the arguments must fit.
     """
 
     tools: tuple[str, ...] = ("*",)
@@ -122,7 +122,7 @@ class _CheckedRule:
         self._written = rule.commands
         self._inside = rule.inside
         self._hosts = rule.hosts
-        self._schema = None if rule.schema is None else Schema(rule.schema, f"{setting}.schema")
+        self._schema = None if rule.schema is None else ArgumentSchema(rule.schema, f"{setting}.schema")
 
     def problem(self, call: Call) -> str:
         """Return why the rule forbids a call, or ""."""

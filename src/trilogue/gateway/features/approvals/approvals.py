@@ -18,7 +18,7 @@ from msgspec import Struct
 from trilogue.base.text import printable
 from trilogue.gateway.features.approvals.webhook import WebhookSender
 from trilogue.policies import Pending
-from trilogue.policies.checks import Trouble
+from trilogue.policies.checks import PolicyProblem
 from trilogue.policies.shipped.approve import Approval, ApprovalQuestion
 
 MOST_WAITING = 1_000
@@ -83,7 +83,7 @@ class Approvals:
     async def ask(self, question: ApprovalQuestion, pending: Pending, request_id: str) -> object:
         """Wait for a decision and return it. The caller stops waiting after the time limit."""
         if len(self) >= MOST_WAITING:
-            return Trouble("too many calls wait for approval")
+            return PolicyProblem("too many calls wait for approval")
         now = time.time()
         asked = WaitingApproval(
             id=f"apr_{secrets.token_hex(8)}",

@@ -18,7 +18,7 @@ from trilogue.errors import UpstreamError
 from trilogue.net.client.interface import UpstreamRequest, UpstreamTimeouts
 from trilogue.net.client.transport import HttpTransport
 from trilogue.net.client.webhooks import signed_headers
-from trilogue.policies.shipped.approve import Approval, Webhook
+from trilogue.policies.shipped.approve import Approval, WebhookTarget
 
 MOST_BYTES = 64 * 1024
 FIRST_PAUSE = 1.0
@@ -45,7 +45,7 @@ class WebhookSender:
     def __init__(self) -> None:
         self._transport: HttpTransport | None = None
 
-    async def send(self, webhook: Webhook, message_id: str, question: object, until: float) -> Approval | None:
+    async def send(self, webhook: WebhookTarget, message_id: str, question: object, until: float) -> Approval | None:
         """Send a question, and return the decision that the response has; None if it has none."""
         body, pause = msgspec.json.encode({"type": "approval", "approval": question}), FIRST_PAUSE
         while (left := until - time.time()) > 0:
@@ -69,7 +69,7 @@ class WebhookSender:
         if self._transport is not None:
             await self._transport.aclose()
 
-    async def _post(self, webhook: Webhook, message_id: str, body: bytes, seconds: float) -> tuple[int, bytes]:
+    async def _post(self, webhook: WebhookTarget, message_id: str, body: bytes, seconds: float) -> tuple[int, bytes]:
         self._transport = self._transport or HttpTransport()
         now = int(time.time())
         headers = signed_headers(webhook.secret, message_id, now, body)
