@@ -21,7 +21,7 @@ from trilogue.capture import read_capture
 from trilogue.capture.judged import judge_capture
 from trilogue.model import Protocol
 from trilogue.policies import load_policies
-from trilogue.policies.driving import settle
+from trilogue.policies.engine import settle
 from trilogue.translate.compare.detect import DocumentKind, is_stream
 from trilogue.translate.compare.documents import ComparedDocument, compare_documents
 

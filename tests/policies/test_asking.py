@@ -21,7 +21,7 @@ from trilogue.policies import (
     load_policy,
 )
 from trilogue.policies.records import problem_words
-from trilogue.policies.shipped.approve import Approval, ApprovalQuestion, Webhook
+from trilogue.policies.shipped.approve import Approval, ApprovalQuestion, WebhookTarget
 from trilogue.policies.shipped.judge import JudgeQuestion
 
 CALL = tool("bash", 1, '{"command": "rm {request} x"}')
@@ -210,7 +210,7 @@ def test_webhooks(url: str) -> None:
     _, _, seen = asked(load_policy({"use": "approve", "webhook": url, "webhook_secret": "secret-canary"}), True)
     question = seen[0].question
     assert isinstance(question, ApprovalQuestion)
-    assert question.webhook == Webhook(url, "secret-canary")
+    assert question.webhook == WebhookTarget(url, "secret-canary")
     for shown in (repr(question), repr(question.webhook), repr(seen[0])):
         assert "canary" not in shown
         assert "rm {request}" not in shown

@@ -37,13 +37,10 @@ from trilogue.model import (
     Usage,
 )
 from trilogue.model.names import name_of
+from trilogue.policies.blocks import BlockOrder, BlockPipeline, BlockPlace, Channel, Filtering, Parcel
 from trilogue.policies.calls import is_client_call, named_calls_in, strings_in
-from trilogue.policies.filtering import Channel, Filtering
-from trilogue.policies.held import HeldBlock, Piece
 from trilogue.policies.hooks import Hooks, Steps, interest_of
-from trilogue.policies.order import BlockOrder, BlockPlace
-from trilogue.policies.outlet import Outlet
-from trilogue.policies.pipeline import BlockPipeline, Parcel
+from trilogue.policies.outlet import HeldBlock, Outlet, Piece
 from trilogue.policies.policy import Outcome, Policy
 from trilogue.policies.records import Site
 from trilogue.policies.verdicts import StopWith

@@ -1,13 +1,17 @@
-"""Blocks whose text goes on while policies look for patterns in it.
+"""Blocks on their way through policies in order: complete ones, and those whose text is still arriving.
 
-What quotes the text (citations, token probabilities, the complete block at its end) waits for the end, because a later
-match would make it wrong. A block whose end may be the beginning of a match stays open until later text has decided.
+A policy that sees complete blocks gets them one by one. One that looks for patterns gets the texts of all blocks: what
+it cannot decide yet waits at its stage, and all that follows waits behind it (`BlockPipeline`).
+
+While a text goes on (`Filtering`), what quotes it (citations, token probabilities, the complete block at its end) waits
+for the end, because a later match would make it wrong. A block whose end may be the beginning of a match stays open
+until later text has decided, and keeps later ones waiting (`BlockOrder`).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -27,16 +31,196 @@ from trilogue.model import (
     Refusal,
     Text,
 )
+from trilogue.model.names import name_of
 from trilogue.policies.calls import strings_in
-from trilogue.policies.flow import PolicyScan, ScanChain
+from trilogue.policies.flow import PolicyScan, ScanChain, texts_of
 from trilogue.policies.folding import BORDER
-from trilogue.policies.hooks import Hooks
-from trilogue.policies.order import BlockOrder
-from trilogue.policies.outlet import Outlet
+from trilogue.policies.hooks import Hooks, Steps, interest_of
+from trilogue.policies.outlet import HeldBlock, Outlet
+from trilogue.policies.policy import Policy
 from trilogue.policies.records import Site
+from trilogue.policies.verdicts import StopWith
 
+Key = tuple[int, ...]
+"""the position of a block among those that policies made of one: its place in each list of blocks"""
 Part = tuple[bool, int]
 """whether it is raw reasoning, and the number of the part"""
+
+
+class BlockPlace:
+    """The place of one block. Only the first one in the order sends at once; others keep what they have to send."""
+
+    __slots__ = ("left", "live", "waiting")
+
+    def __init__(self, *, live: bool) -> None:
+        self.live = live
+        self.left = False
+        self.waiting: list[Callable[[], object]] = []
+
+    def do(self, send: Callable[[], object]) -> None:
+        """Send something now, or once all earlier blocks are complete."""
+        if self.live:
+            send()
+        else:
+            self.waiting.append(send)
+
+
+class BlockOrder:
+    """The places of the blocks that are not complete, in order."""
+
+    def __init__(self) -> None:
+        self._places: deque[BlockPlace] = deque()
+
+    def enter(self) -> BlockPlace:
+        """Return the place of the next block."""
+        place = BlockPlace(live=not self._places)
+        self._places.append(place)
+        return place
+
+    def leave(self, place: BlockPlace) -> None:
+        """Note that a block is complete, and let those behind it send what they have."""
+        place.left = True
+        places = self._places
+        while places and places[0].left:
+            places.popleft()
+            if places and not places[0].live:
+                head = places[0]
+                head.live = True
+                waiting, head.waiting = head.waiting, []
+                for send in waiting:
+                    send()
+
+    def clear(self) -> None:
+        """Forget all blocks, for a response that is stopped."""
+        self._places.clear()
+
+
+class Parcel:
+    """One block of the upstream, and what policies have made of it."""
+
+    def __init__(self, held: HeldBlock, block: Block, place: BlockPlace) -> None:
+        self.held = held
+        self.block = block
+        self.place = place
+        self.underway = 1
+        """blocks made of it that are not through"""
+        self._made: list[tuple[Key, Block]] = []
+
+    @property
+    def made(self) -> tuple[Block, ...]:
+        """What goes on in its place."""
+        return tuple([block for _, block in sorted(self._made, key=lambda one: one[0])])
+
+    def arrive(self, key: Key, block: Block) -> None:
+        """Note a block that is through."""
+        self._made.append((key, block))
+        self.underway -= 1
+
+
+class _Waiting:
+    """A block whose text one policy has not decided to its end."""
+
+    def __init__(self, parcel: Parcel, key: Key, block: Block) -> None:
+        self.parcel = parcel
+        self.key = key
+        self.block = block
+        self.texts: list[list[str]] = [[]]
+
+
+class _Stage:
+    """The scan of one policy over the texts of one kind, and the blocks that it has not decided."""
+
+    def __init__(self) -> None:
+        self.chain = ScanChain()
+        self.waiting: deque[_Waiting] = deque()
+
+    def route(self, text: str) -> list[_Waiting]:
+        """Take text that may go on, and return the blocks that are complete with it."""
+        complete = []
+        for number, piece in enumerate(text.split(BORDER)):
+            if number:
+                first = self.waiting[0]
+                if len(first.texts) == len(texts_of(first.block)):
+                    complete.append(self.waiting.popleft())
+                else:
+                    first.texts.append([])
+            if piece:
+                self.waiting[0].texts[-1].append(piece)
+        return complete
+
+
+class BlockPipeline:
+    """The stages of one response."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+        self._stages: dict[tuple[Policy, type[Block] | None], _Stage] = {}
+
+    def send(self, parcel: Parcel) -> Steps[StopWith | None]:
+        """Send a block through all policies. Returns the verdict that ends the response, if there is one."""
+        return self._send(parcel, (), parcel.block, 0)
+
+    def finish(self) -> Steps[StopWith | None]:
+        """Decide about everything that waits: no more blocks follow."""
+        for number, policy in enumerate(self._hooks.policies):
+            for stage in [stage for (owner, _), stage in self._stages.items() if owner is policy]:
+                complete = stage.route(stage.chain.feed("", final=True))
+                stage.chain.end()
+                stop = yield from self._go_on(stage, complete, number)
+                if stop is not None:
+                    return stop
+        return None
+
+    def _send(self, parcel: Parcel, key: Key, block: Block, number: int) -> Steps[StopWith | None]:
+        policies = self._hooks.policies
+        while number < len(policies):
+            policy = policies[number]
+            if interest_of(policy, block) == "flow" and _is_of_its_kind(parcel.block, block) and texts_of(block):
+                stop = yield from self._scan(parcel, key, block, number)
+                return stop
+            judged = yield from self._hooks.one_policy(policy, block, parcel.held.number)
+            if judged.stop:
+                return judged.stop
+            number += 1
+            if len(judged.blocks) != 1:
+                parcel.underway += len(judged.blocks) - 1
+                for place, item in enumerate(judged.blocks):
+                    stop = yield from self._send(parcel, (*key, place), item, number)
+                    if stop is not None:
+                        return stop
+                return None
+            (block,) = judged.blocks
+        parcel.arrive(key, block)
+        return None
+
+    def _scan(self, parcel: Parcel, key: Key, block: Block, number: int) -> Steps[StopWith | None]:
+        """Have one policy look for its patterns in a block, after those before it."""
+        policy = self._hooks.policies[number]
+        stage = self._stages.setdefault((policy, self._hooks.channel(block)), _Stage())
+        site = Site("flow", parcel.held.number, name_of(block))
+        complete = stage.route(stage.chain.begin(self._hooks.scans(block, parcel.held.number, [policy]), site))
+        stage.waiting.append(_Waiting(parcel, key, block))
+        complete += stage.route(stage.chain.feed("".join([text + BORDER for text in texts_of(block)])))
+        stage.chain.end()
+        stop = yield from self._go_on(stage, complete, number)
+        return stop
+
+    def _go_on(self, stage: _Stage, complete: list[_Waiting], number: int) -> Steps[StopWith | None]:
+        """Send blocks on to the next policy."""
+        if stage.chain.stopped is not None:
+            return stage.chain.stopped
+        for one in complete:
+            changed = stage.chain.with_texts(one.block, ["".join(pieces) for pieces in one.texts])
+            settled = self._hooks.settled(one.block, one.block if changed == one.block else changed)
+            stop = yield from self._send(one.parcel, one.key, settled, number + 1)
+            if stop is not None:
+                return stop
+        return None
+
+
+def _is_of_its_kind(original: Block, block: Block) -> bool:
+    """Return whether a block is one that the model wrote, or what a policy made of one with text of the same kind."""
+    return (isinstance(original, Text | Refusal) and isinstance(block, Text | Refusal)) or type(original) is type(block)
 
 
 class Channel:
