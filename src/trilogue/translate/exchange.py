@@ -10,8 +10,8 @@ from trilogue.model import Json, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.tools.client_tools import NO_BUILTINS, Builtins
+from trilogue.translate.tools.deferred import ToolSearch
 from trilogue.translate.tools.names import ToolNames
-from trilogue.translate.tools.provider_search import ToolSearch
 
 NO_CALLS: frozenset[str] = frozenset()
 

@@ -32,8 +32,7 @@ from trilogue.protocols.stream.reply import Reply
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_response
-from trilogue.translate.judging import ResponsePolicies, unsigned
-from trilogue.translate.pipeline import Pipeline
+from trilogue.translate.pipeline import Pipeline, ResponsePolicies, unsigned
 from trilogue.translate.reasoning.kept import KeptReasoning
 
 

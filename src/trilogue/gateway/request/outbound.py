@@ -30,15 +30,14 @@ from trilogue.protocols.fit.caching import takes_session
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.pool.choice.conversation import cache_session
 from trilogue.translate.content.billing import has_billing, strip_billing
-from trilogue.translate.content.repair import Repair
+from trilogue.translate.content.history import Repair
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.betas import with_beta
 from trilogue.translate.learning.options import profile_fields
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.reasoning.kept import Recall
-from trilogue.translate.reasoning.removal import strip_reasoning
+from trilogue.translate.reasoning.removal import accepts_text, strip_reasoning, without_sealed
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.translate.reasoning.unseal import accepts_text, without_sealed
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
 from trilogue.upstreams.headers import with_query
 from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider

@@ -42,7 +42,7 @@ from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.encoder import StreamEncoder
 from trilogue.protocols.stream.reply import Reply
 from trilogue.translate.content.usage import UsageCounter
-from trilogue.translate.judging import Unsigned
+from trilogue.translate.pipeline import Unsigned
 
 
 class JudgedPassThrough(PassThrough):

@@ -1,7 +1,14 @@
-"""Searches for tools that the gateway runs: the model's call becomes the search that the client's provider would show.
+"""Responses of several parts, each continued by another request, which become one response for the client.
 
-A response in which the model only searches is paused: with what was found, the next request continues it. So one
-response of the client can have several parts, which `PauseStage` joins.
+Anthropic pauses a long turn with tools that it runs itself (`pause_turn`); sending the turn back continues it. A client
+whose protocol has no such thing gets one response (`PauseStage`). In: the events of each part. Out: the events of one
+response: one start, blocks numbered through, and one end with the sum of all usage.
+
+A response in which the model only searches for tools, with the search that the gateway runs, is paused as well: with
+what was found, the next request continues it. `SearchStage` makes of the model's call the search that the client's
+provider would show.
+
+Who sends the request again is not known here.
 """
 
 from __future__ import annotations
@@ -19,6 +26,7 @@ from trilogue.model import (
     Collector,
     Delta,
     Event,
+    Failed,
     Finish,
     Json,
     Ledger,
@@ -29,16 +37,65 @@ from trilogue.model import (
     Stop,
     StopReason,
     ToolCall,
+    Usage,
 )
 from trilogue.protocols.content.ids import digest
 from trilogue.protocols.content.tool_search import AnsweredSearch, SearchFunction, ToolSearchForm
-from trilogue.translate.content.pauses import PauseStage
+from trilogue.translate.tools.deferred import DeferredTool, ToolSearch
 from trilogue.translate.tools.names import ToolNames
-from trilogue.translate.tools.provider_search import DeferredTool, ToolSearch
 
 _GOES_ON = (StopReason.TOOL_CALLS, StopReason.END)
 """the ends of a part in which the model has called the search; some servers report calls as an ordinary end"""
 _INVALID = "invalid_tool_input"
+
+
+class PauseStage:
+    """A stage that joins the parts of one response. It must come first."""
+
+    def __init__(self) -> None:
+        self.paused: Finish | None = None
+        """the end of a part that can be continued; it is not passed on"""
+        self._resumed = False
+        self._offset = 0
+        """how many blocks the earlier parts have had"""
+        self._blocks = 0
+        self._usage: Usage | None = None
+        """the usage of the earlier parts"""
+
+    def __call__(self, events: list[Event]) -> list[Event]:
+        return [joined for event in events if (joined := self._joined(event)) is not None]
+
+    def _joined(self, event: Event) -> Event | None:
+        """Return an event of a part as one of the whole response; None if it is not an event of that."""
+        if type(event) is Finish and event.stop.reason is StopReason.PAUSE:
+            self.paused = event
+            return None
+        if type(event) is Finish:
+            return self._ended(event)
+        if type(event) is ResponseStart:
+            return None if self._resumed else event
+        return event if type(event) is Failed else self._numbered(event)
+
+    def _ended(self, event: Finish) -> Finish:
+        """Return the end of the last part as that of the whole response."""
+        return replace(event, usage=_sum(self._usage, event.usage))
+
+    def resume(self) -> None:
+        """Continue with the next part of a paused response: its blocks are numbered on and its usage is added."""
+        self._usage = _sum(self._usage, self.paused.usage if self.paused else None)
+        self._resumed, self._offset, self.paused = True, self._blocks, None
+
+    def _numbered(self, event: Event) -> Event:
+        index: int = getattr(event, "index", 0) + self._offset
+        if type(event) is BlockStart:
+            self._blocks = max(self._blocks, index + 1)
+        return replace(event, index=index) if self._offset else event
+
+
+def _sum(earlier: Usage | None, latest: Usage | None) -> Usage | None:
+    if earlier is None or latest is None:
+        return latest or earlier
+    return latest.plus(earlier)
 
 
 class Searched(NamedTuple):
