@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trilogue.base.json.text import dump
+    from trilogue.base.json_text import dump
     from trilogue.errors import (
         BadRequest,
         CipherUnavailable,
@@ -116,7 +116,7 @@ _HOMES = {
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",
     "trilogue.http": "AsgiApp HttpSettings Report Tally asgi async_http_client http_client",
-    "trilogue.base.json.text": "dump",
+    "trilogue.base.json_text": "dump",
     "trilogue.vendors.profiles": "Profile profile_for",
     "trilogue.protocols.registry": "codec",
     "trilogue.protocols.stream.reply": "Reply",

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from trilogue.base import json as jsontext
-from trilogue.base.json.text import LARGE_BYTES, MOST_FIELDS, MOST_ITEMS, has_too_many_fields, parse_request
+from trilogue.base import json_text
+from trilogue.base.json_text import LARGE_BYTES, MOST_FIELDS, MOST_ITEMS, has_too_many_fields, parse_request
 from trilogue.errors import TooLarge
 from trilogue.model import Json
 
@@ -35,15 +35,15 @@ def made(random: Random, depth: int = 0) -> Json:
 @pytest.mark.parametrize("window", [3, 7, 64])
 def test_counts_are_exact(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     """The count is exact wherever the text is split and whatever its strings contain."""
-    monkeypatch.setattr(jsontext.text, "_WINDOW", window)
+    monkeypatch.setattr(json_text, "_WINDOW", window)
     random = Random(window)
     for number in range(500):
         value = made(random)
         text = json.dumps(value, ensure_ascii=bool(number % 2))
         fields, items = counted(value)
         for most in ((fields, items), (fields - 1, items), (fields, items - 1)):
-            monkeypatch.setattr(jsontext.text, "MOST_FIELDS", most[0])
-            monkeypatch.setattr(jsontext.text, "MOST_ITEMS", most[1])
+            monkeypatch.setattr(json_text, "MOST_FIELDS", most[0])
+            monkeypatch.setattr(json_text, "MOST_ITEMS", most[1])
             assert has_too_many_fields(text.encode()) is (most != (fields, items)), text
             assert has_too_many_fields(text) is (most != (fields, items))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import trilogue
-from trilogue.base.json.text import SUSPECT, blame, dump, parse_object, parse_request, parse_upstream
+from trilogue.base.json_text import SUSPECT, blame, dump, parse_object, parse_request, parse_upstream
 from trilogue.errors import BadRequest, InternalError, UpstreamProtocolError
 
 HOSTILE = [b"", b"[1]", b"{", b'{"a":' * 100_000, b'"\xff"', b'{"a":"\\ud800"}', b"nul", b'{"a":1e999999}', b"9" * 6000]

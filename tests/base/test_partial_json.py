@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from trilogue.base.json.pieces import JsonProgress, closing, complete_object, is_cut
+from trilogue.base.partial_json import JsonProgress, closing, complete_object, is_cut
 
 VALUES = [{}, {"a": [1, {"b": '}"\\'}]}, {"x": "\\\\"}, {"y": '"'}, [[]], {"z": "{[{["}]
 

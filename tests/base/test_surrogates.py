@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.base.json.surrogates import SurrogateJoiner
+from trilogue.base.json_text import SurrogateJoiner
 
 
 def test_halves_of_characters_are_put_together() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.each import each
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.model import Ledger, Protocol, Request
 from trilogue.policies import PolicyRun, judge_request, load_policies
 from trilogue.policies.texts import has_repeated_names

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trilogue.base.fast_paths import without_fast_paths
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.errors import InternalError
 from trilogue.model import Opaque, OpaqueKind, Protocol
 from trilogue.protocols.codec import Target

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from trilogue.base.json.text import dump, parse_request, parse_upstream
+from trilogue.base.json_text import dump, parse_request, parse_upstream
 from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged
 from trilogue.capture.replay import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol as Interface
 
-from trilogue.base.json.text import dump, parse_upstream
+from trilogue.base.json_text import dump, parse_upstream
 from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture
 from trilogue.capture.replay import Change, ReplayStep, last_request, retranslate

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from trilogue.base.json.text import dump, dump_text, parse, parse_object
+from trilogue.base.json_text import dump, dump_text, parse, parse_object
 from trilogue.errors import InternalError
 from trilogue.model import SEAL_PREFIXES, Json
 

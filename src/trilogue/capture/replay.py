@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from trilogue.base.json.text import dump, parse_object, parse_request, parse_upstream
+from trilogue.base.json_text import dump, parse_object, parse_request, parse_upstream
 from trilogue.capture.format import CaptureError, Plan
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged
 from trilogue.capture.redaction import redact_body

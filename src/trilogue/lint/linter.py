@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from trilogue.base.json.surrogates import has_lone_surrogates
-from trilogue.base.json.text import parse
+from trilogue.base.json_text import has_lone_surrogates, parse
 from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamProtocolError
 from trilogue.lint.definition import ExpectedResponse, ProtocolRules

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from msgspec import Struct, convert, to_builtins
 
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.model import Block, CallKind, Reasoning, Refusal, Request, Text, ToolCall
 from trilogue.policies.verdicts import Drop, Pass, PolicyVerdict, Replace, Rewrite, StopWith
 

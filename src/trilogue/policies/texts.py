@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump_text, parse_object
+from trilogue.base.json_text import dump_text, parse_object
 from trilogue.model import (
     Audio,
     Block,

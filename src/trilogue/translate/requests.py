@@ -13,7 +13,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import LARGE_BYTES, SUSPECT, blame, parse_request
+from trilogue.base.json_text import LARGE_BYTES, SUSPECT, blame, parse_request
 from trilogue.errors import BadRequest
 from trilogue.model import HostedKind, Json, Ledger, Loss, Protocol, Request, Role, Strictness, protocol_of
 from trilogue.protocols.codec import EncodingContext, Target

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.base.fast_paths import FAST_PATHS
-from trilogue.base.json.text import SUSPECT, blame, parse_upstream
+from trilogue.base.json_text import SUSPECT, blame, parse_upstream
 from trilogue.errors import InternalError, UpstreamProtocolError
 from trilogue.model import (
     Collector,

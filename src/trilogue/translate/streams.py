@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import SUSPECT, blame
+from trilogue.base.json_text import SUSPECT, blame
 from trilogue.errors import UpstreamError, UpstreamProtocolError
 from trilogue.model import (
     BlockStart,

@@ -19,7 +19,7 @@ from trilogue.app.build import policy_table
 from trilogue.app.cli.differences import print_differences
 from trilogue.app.cli.files import counted, read
 from trilogue.app.cli.verdicts import verdict_text
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.capture import is_capture, read_capture
 from trilogue.capture.judged import JudgedReplay, JudgedTraffic, Settle, judge_capture, judge_document, subject_of
 from trilogue.capture.replay import ReplayStep

@@ -11,7 +11,7 @@ import re
 import msgspec
 from msgspec import Raw
 
-from trilogue.base.json.text import DECODE_ERRORS, dump
+from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.base.sse import SseEvent, SseParser
 from trilogue.model import Json
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS, dump
+from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.store.interface import StoredItem
 from trilogue.model import Json

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.gateway.conversations.store.interface import OriginAccount, StoredItem, StoredResponse
 from trilogue.gateway.conversations.store.items import output_items
 from trilogue.model import Json, Loss

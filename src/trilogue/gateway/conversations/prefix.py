@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from trilogue.base.json.text import DECODE_ERRORS, has_too_many_fields
+from trilogue.base.json_text import DECODE_ERRORS, has_too_many_fields
 from trilogue.model import Json
 
 _MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import ClientError
 from trilogue.gateway.endpoints.judging import chosen_policies, judge_count
 from trilogue.gateway.request.call import ReadBody

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_upstream
+from trilogue.base.json_text import dump, parse_upstream
 from trilogue.errors import UpstreamError
 from trilogue.gateway.access.client_keys import ClientKey
 from trilogue.gateway.access.settings import KeyOptions

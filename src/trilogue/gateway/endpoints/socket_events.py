@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS, dump, parse_request
+from trilogue.base.json_text import DECODE_ERRORS, dump, parse_request
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.endpoints.background import handle

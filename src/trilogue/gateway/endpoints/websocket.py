@@ -15,7 +15,7 @@ from typing import Protocol as Interface
 import structlog
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.gateway.conversations.connection import ConnectionResponses
 from trilogue.gateway.endpoints.socket_events import create, immediate_reply, refuse_binary
 from trilogue.gateway.gateway import Gateway

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.compaction import ITEM_MARK, opened
 from trilogue.gateway.policies.request_policies import RequestPolicies

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from trilogue.base.json.text import parse_request
+from trilogue.base.json_text import parse_request
 from trilogue.gateway.request.call import Call
 from trilogue.model import Failure, Json, Loss, Protocol, refuses
 from trilogue.net.client.interface import HeaderPairs, UpstreamRequest

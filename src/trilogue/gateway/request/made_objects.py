@@ -12,8 +12,7 @@ from contextlib import suppress
 import msgspec
 import structlog
 
-from trilogue.base.json.pairs import at_path
-from trilogue.base.json.text import DECODE_ERRORS, LARGE_BYTES
+from trilogue.base.json_text import DECODE_ERRORS, LARGE_BYTES, at_path
 from trilogue.base.sse import SseParser
 from trilogue.gateway.conversations.store.interface import ObjectOwner, StoreError
 from trilogue.gateway.request.ownership import is_guarded, keeps_owners

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from trilogue.base.json.pairs import Pairs, at_path, read_pairs
+from trilogue.base.json_text import Pairs, at_path, read_pairs
 from trilogue.errors import BadRequest, NotAllowed
 from trilogue.gateway.conversations.fields import ESCAPED
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import ClientError, Unsupported
 from trilogue.gateway.conversations.compaction import ITEM_MARK, opened
 from trilogue.gateway.conversations.fields import input_items, may_refer, names_items, reference_of

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from trilogue.base.json.pairs import at_path
-from trilogue.base.json.text import dump, parse_upstream
+from trilogue.base.json_text import at_path, dump, parse_upstream
 from trilogue.errors import BadRequest, ClientError, UpstreamProtocolError
 from trilogue.gateway.conversations.store.interface import ObjectOwner
 from trilogue.gateway.conversations.stores import GatewayStore

@@ -14,7 +14,7 @@ from enum import IntEnum, auto
 
 from msgspec import Struct
 
-from trilogue.base.json.text import parse_request
+from trilogue.base.json_text import parse_request
 from trilogue.base.sse import COMMENT, before_last_event
 from trilogue.errors import InternalError, UpstreamError, UpstreamFailure
 from trilogue.gateway.observer import Observers

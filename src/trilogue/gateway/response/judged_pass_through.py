@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.errors import UpstreamError
 from trilogue.gateway.conversations.echo import echoed_events
 from trilogue.gateway.response.pass_through import ENDS, EVENT_END, LONGEST_END, NUMBERS, UNREPORTED, PassThrough

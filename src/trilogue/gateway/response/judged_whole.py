@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_upstream
+from trilogue.base.json_text import dump, parse_upstream
 from trilogue.gateway.conversations.echo import echoed_body
 from trilogue.gateway.policies.request_policies import RequestPolicies
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread

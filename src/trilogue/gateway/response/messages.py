@@ -13,7 +13,7 @@ import time
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS, dump
+from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.base.sse import SseParser
 from trilogue.gateway.request.failures import error_reply, raw_headers
 from trilogue.gateway.response.headers import LOSS_COMMENT, LOSS_HEADER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.gateway.conversations.echo import echoed_body
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread

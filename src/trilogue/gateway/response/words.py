@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.gateway.response.client_response import ClientResponse, ResponseStep
 from trilogue.gateway.response.headers import JSON_HEADERS
 from trilogue.model import Usage, events_of

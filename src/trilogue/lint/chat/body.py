@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.lint.definition import ExpectedResponse
 from trilogue.lint.json_values import arr, count, index, is_count, is_int, is_json, obj, objects, one_of, text
 from trilogue.lint.openai import CLIENT_TOOLS, ID_LIMIT

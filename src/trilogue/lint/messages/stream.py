@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from msgspec import Struct, field
 
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.lint.definition import ExpectedResponse
 from trilogue.lint.json_values import count, is_int, obj, one_of, text
 from trilogue.lint.messages.body import (

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.model import Block, CustomTool, FunctionTool, Json, Request, Tool
 from trilogue.policies.calls import Call, call_of, names_of, strings_in
 from trilogue.policies.folding import fold

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.model import Block, HostedCall, HostedKind, HostedResult, HostedTool
 from trilogue.protocols.content.tool_search import (
     ABOUT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.model import Block, HostedTool, Json, Native
 from trilogue.protocols.content.tool_search import (
     ABOUT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.base.sse import SseParser
 from trilogue.model import Json, Protocol
 from trilogue.protocols.registry import CODECS

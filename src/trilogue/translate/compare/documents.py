@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from trilogue.base.json.text import parse, parse_object, parse_request, parse_upstream
+from trilogue.base.json_text import parse, parse_object, parse_request, parse_upstream
 from trilogue.errors import BadRequest, UpstreamError, UpstreamFailure
 from trilogue.model import Collector, Event, Failed, Failure, Json, Protocol, Response, Sequencer
 from trilogue.protocols.registry import CODECS

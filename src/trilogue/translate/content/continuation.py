@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from trilogue.base.json.pieces import closing
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
+from trilogue.base.partial_json import closing
 from trilogue.model import (
     BlockStart,
     BlockStop,

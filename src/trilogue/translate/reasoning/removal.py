@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import parse_request
+from trilogue.base.json_text import parse_request
 from trilogue.model import (
     SEAL_PREFIXES,
     Block,

@@ -19,7 +19,7 @@ from operator import is_
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump_text, parse_object
+from trilogue.base.json_text import dump_text, parse_object
 from trilogue.errors import BadRequest
 from trilogue.model import (
     Block,

@@ -18,8 +18,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.pieces import closing
-from trilogue.base.json.text import dump_text, parse_object
+from trilogue.base.json_text import dump_text, parse_object
+from trilogue.base.partial_json import closing
 from trilogue.model import (
     Block,
     BlockStart,

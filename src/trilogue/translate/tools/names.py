@@ -16,7 +16,7 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump_text, parse, parse_object
+from trilogue.base.json_text import dump_text, parse, parse_object
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import (
     Block,

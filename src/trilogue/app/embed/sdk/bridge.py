@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from trilogue.app.embed.sdk.upstream import BridgeUpstream
 from trilogue.base.headers import OF_CONNECTION, named_by_connection
-from trilogue.base.json.text import dump, parse_request, parse_upstream
+from trilogue.base.json_text import dump, parse_request, parse_upstream
 from trilogue.errors import ClientError, TrilogueError, UpstreamError, UpstreamProtocolError
 from trilogue.http import HttpSettings, Report
 from trilogue.model import Failure, FailureKind, Json, Ledger, Loss, Protocol, Usage, loss_header_value

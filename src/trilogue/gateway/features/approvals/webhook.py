@@ -13,7 +13,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from trilogue.base.json.text import DECODE_ERRORS
+from trilogue.base.json_text import DECODE_ERRORS
 from trilogue.errors import UpstreamError
 from trilogue.net.client.interface import UpstreamRequest, UpstreamTimeouts
 from trilogue.net.client.transport import HttpTransport

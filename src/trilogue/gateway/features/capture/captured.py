@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.capture import CaptureFolder
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Json

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import DECODE_ERRORS, dumps
+from trilogue.base.json_text import DECODE_ERRORS, dumps
 from trilogue.base.posix import fcntl
 from trilogue.gateway.features.capture.captured import CapturedRequest
 from trilogue.gateway.features.capture.filters import CaptureFilter

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trilogue.base.clock import steady_time
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.capture import shown_headers, shown_url
 from trilogue.errors import ClientError
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply

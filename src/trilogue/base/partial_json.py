@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trilogue.base.json.text import Json, parse_object
+from trilogue.base.json_text import Json, parse_object
 
 # An escaped pair counts as one token, so that `\\"` does not end a string; all other text is skipped.
 _TOKENS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)

@@ -5,16 +5,22 @@ in addition to its own errors. All of them become one of our own errors here, wi
 
 The time that a parser takes depends on the number of fields and items, and nothing else runs in the meantime. Long
 texts, images and files cost next to nothing. The size check therefore counts fields and items, not bytes.
+
+Servers split characters in two, in JSON escapes of one surrogate of a pair, which parsers refuse: these are repaired.
+Of two fields with the same name, one server reads the first and another one the last: `read_pairs` returns both, for
+what must not be avoided by a second field.
 """
 
 from __future__ import annotations
 
 import codecs
+import json
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from trilogue.base.json.surrogates import has_lone_surrogates, replace_lone_surrogates
 from trilogue.errors import BadRequest, InternalError, TooLarge, TrilogueError, UpstreamProtocolError
 
 LARGE_BYTES = 256 * 1024
@@ -50,6 +56,7 @@ _UPSTREAM_NOT_AN_OBJECT = "the upstream sent JSON that is not an object"
 # PowerShell writes UTF-16 by default.
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """the first bytes of files from editors and shells on Windows"""
+_REPLACEMENT = b"\\ufffd"
 
 
 def parse(data: bytes | str, fault: type[TrilogueError]) -> Json:
@@ -195,3 +202,101 @@ def _reason(error: Exception, data: bytes | str) -> str:
 def _bytes(data: bytes | str) -> bytes:
     """Return the text as bytes, with lone surrogates kept."""
     return data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+
+
+# Any escape: a high surrogate with or without its low one, a low surrogate alone, or another escape.
+_UNITS = re.compile(
+    rb"\\(?:u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u([dD][c-fC-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+
+
+def _is_lone_surrogate(unit: re.Match[bytes]) -> bool:
+    return bool(unit[3] or (unit[1] and not unit[2]))
+
+
+def has_lone_surrogates(text: bytes) -> bool:
+    """Return whether a JSON text has an escaped surrogate without its other half."""
+    return any(map(_is_lone_surrogate, _UNITS.finditer(text)))
+
+
+def replace_lone_surrogates(text: bytes) -> bytes:
+    """Return the text with each lone surrogate replaced by U+FFFD, the replacement character."""
+    # Used for complete responses, where no second half can follow.
+    return _UNITS.sub(lambda unit: _REPLACEMENT if _is_lone_surrogate(unit) else unit[0], text)
+
+
+class SurrogateJoiner:
+    """A filter that joins characters which were split across two JSON texts.
+
+    JavaScript counts an emoji as two characters. Servers that split text there write half of the emoji into each of two
+    events, which no JSON parser accepts.
+    """
+
+    __slots__ = ("_first",)
+
+    def __init__(self) -> None:
+        self._first = b""
+
+    def join(self, data: bytes) -> bytes | None:
+        """Return the text with split characters joined, or None if none was split.
+
+        A high surrogate at the end is held back and put in front of the low surrogate of the next text.
+        """
+        joined = _UNITS.sub(self._unit, data)
+        return None if joined == data else joined
+
+    def _unit(self, match: re.Match[bytes]) -> bytes:
+        if match[1] and not match[2]:
+            unpaired, self._first = self._first, match[0]
+            # Two high surrogates in a row: the earlier one never gets its other half.
+            return _REPLACEMENT if unpaired else b""
+        if match[3]:
+            first, self._first = self._first, b""
+            return first + match[0] if first else _REPLACEMENT
+        return match[0]
+
+
+class Pairs(tuple[tuple[str, Any], ...]):
+    """The fields of an object, in order."""
+
+    __slots__ = ()
+
+    def all(self, name: str) -> Iterator[Any]:
+        """Yield the value of every field with this name."""
+        return (value for key, value in self if key == name)
+
+
+def read_pairs(body: bytes) -> Pairs:
+    """Return the object of a request body. Raises BadRequest, and TooLarge as `parse_request` does."""
+    if len(body) > LARGE_BYTES:
+        parse_request(body)
+    try:
+        found = json.loads(body, object_pairs_hook=Pairs)
+    except (ValueError, RecursionError):
+        # The generic parser says what is wrong.
+        parse_request(body)
+        raise BadRequest("the request body cannot be read") from None
+    if not isinstance(found, Pairs):
+        raise BadRequest("the request body must be a JSON object")
+    return found
+
+
+def at_path(value: object, path: str) -> Iterator[object]:
+    """Yield every value at a path such as `requests[].params.model`. A step with `[]` goes into each entry of a list.
+
+    Objects are `Pairs` or dictionaries.
+    """
+    values: list[object] = [value]
+    for step in path.split("."):
+        name = step.removesuffix("[]")
+        values = [found for one in values for found in _fields(one, name)]
+        if step.endswith("[]"):
+            values = [entry for one in values if isinstance(one, list) for entry in one]
+    yield from values
+
+
+def _fields(value: object, name: str) -> Iterator[object]:
+    if isinstance(value, Pairs):
+        yield from value.all(name)
+    elif isinstance(value, dict) and name in value:
+        yield value[name]

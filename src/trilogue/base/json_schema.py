@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from trilogue.base.json.text import Json
+from trilogue.base.json_text import Json
 
 CHILDREN = ("items", "additionalProperties", "not")
 LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
