@@ -62,7 +62,6 @@ ROOMS = {
         "reasoning",
         "learning",
         "content",
-        "exchange",
         "pipeline",
         "requests",
         "responses",

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from trilogue.protocols.codec import Codec, ErrorReply, Target
     from trilogue.protocols.registry import codec
     from trilogue.protocols.stream.reply import Reply
-    from trilogue.translate.exchange import Exchange
+    from trilogue.translate.pipeline import Exchange
     from trilogue.translate.reasoning.seal import Sealer
     from trilogue.translate.requests import RequestTranslation, translate_request
     from trilogue.translate.responses import (
@@ -120,7 +120,7 @@ _HOMES = {
     "trilogue.vendors.profiles": "Profile profile_for",
     "trilogue.protocols.registry": "codec",
     "trilogue.protocols.stream.reply": "Reply",
-    "trilogue.translate.exchange": "Exchange",
+    "trilogue.translate.pipeline": "Exchange",
     "trilogue.translate.requests": "RequestTranslation translate_request",
     "trilogue.translate.responses": "ResponseTranslation ResponseTranslator Stamp collect_stream translate_response",
     "trilogue.translate.streams": "StreamTranslator",

@@ -9,7 +9,7 @@ import pytest
 
 from trilogue import Protocol, StreamTranslator, Target, translate_request
 from trilogue.translate.content.continuation import Searched
-from trilogue.translate.exchange import Exchange
+from trilogue.translate.pipeline import Exchange
 from trilogue.translate.requests import RequestOptions, RequestTranslation, translate_request_with
 from trilogue.translate.responses import collect_stream
 from trilogue.translate.tools.deferred import DeferredTool

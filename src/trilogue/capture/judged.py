@@ -34,7 +34,7 @@ from trilogue.translate.compare.detect import DocumentKind, is_stream
 from trilogue.translate.compare.differences import ABSENT, Difference, differences
 from trilogue.translate.compare.documents import ComparedDocument, compare_documents
 from trilogue.translate.compare.tree import request_tree, response_tree
-from trilogue.translate.exchange import Exchange
+from trilogue.translate.pipeline import Exchange
 from trilogue.translate.responses import ResponseTranslator, Stamp
 from trilogue.translate.streams import StreamTranslator
 

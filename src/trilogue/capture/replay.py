@@ -31,8 +31,8 @@ from trilogue.translate.compare.detect import DocumentKind, is_stream
 from trilogue.translate.compare.differences import Difference, differences
 from trilogue.translate.compare.documents import ComparedDocument, compare_begun, compare_documents, compare_events
 from trilogue.translate.content.billing import strip_billing
-from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.remedies import remedied
+from trilogue.translate.pipeline import Exchange
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request, translate_request_with
 from trilogue.translate.responses import Stamp, collect_stream, translate_response
 from trilogue.translate.streams import StreamTranslator

@@ -160,11 +160,11 @@ class PolicyRun:
 
     def expired(self) -> list[Event]:
         """Go on without an answer, because the time limit of `pending` has passed."""
-        return self._answered(DriverReply(trouble=LATE))
+        return self._answered(DriverReply(problem=LATE))
 
     def failed(self, error: str) -> list[Event]:
         """Go on without an answer, because it could not be had. `error` is a short name, without content."""
-        return self._answered(DriverReply(trouble=PolicyProblem(f"got no answer ({error})")))
+        return self._answered(DriverReply(problem=PolicyProblem(f"got no answer ({error})")))
 
     def close(self) -> None:
         """End the run because the client left or the stream was cut. Nothing goes on after that."""

@@ -105,13 +105,13 @@ class PolicyScan:
         if self._broken:
             return PASS
         result = guarded(partial(self.policy.on_match, match, self._context))
-        trouble = self._trouble(result)
-        if trouble is None:
+        problem = self._problem(result)
+        if problem is None:
             return result
         self._broken = True
-        return self._records.failed(self.policy, trouble, self._site, since=self._since)
+        return self._records.failed(self.policy, problem, self._site, since=self._since)
 
-    def _trouble(self, result: object) -> PolicyProblem | None:
+    def _problem(self, result: object) -> PolicyProblem | None:
         """Return what is wrong with the verdict about a match, or None."""
         if isinstance(result, PolicyProblem):
             return result

@@ -44,7 +44,7 @@ class DriverReply(Struct, frozen=True):
     """What the driver says to a `Pending`: a value, or what went wrong."""
 
     value: object = None
-    trouble: PolicyProblem | None = None
+    problem: PolicyProblem | None = None
 
 
 Steps = Generator[Pending, DriverReply, Result]
@@ -262,8 +262,8 @@ class Hooks:
             if isinstance(scan, Scan):
                 scans.append(PolicyScan(policy, scan, self.context, self.records))
             elif scan is not None:
-                trouble = scan if isinstance(scan, PolicyProblem) else PolicyProblem("returned a scan that is none")
-                if isinstance(self.records.failed(policy, trouble, site, since=started), StopWith):
+                problem = scan if isinstance(scan, PolicyProblem) else PolicyProblem("returned a scan that is none")
+                if isinstance(self.records.failed(policy, problem, site, since=started), StopWith):
                     scans.append(PolicyScan(_AlwaysStops(policy), EVERYTHING, self.context, self.records))
         return scans
 
@@ -281,13 +281,13 @@ class Hooks:
         """Return the verdict of one hook, after everything that it asks for."""
         started = self.records.clock()
         result = yield from self._asked(policy, call)
-        trouble = result
+        problem = result
         if not isinstance(result, PolicyProblem):
-            trouble = guarded(partial(check, site.stage, result, block, self.call_ids))
-        if not isinstance(result, PolicyVerdict) or isinstance(trouble, PolicyProblem):
+            problem = guarded(partial(check, site.stage, result, block, self.call_ids))
+        if not isinstance(result, PolicyVerdict) or isinstance(problem, PolicyProblem):
             close_coroutine(result)
-            trouble = trouble if isinstance(trouble, PolicyProblem) else PolicyProblem("returned no verdict")
-            return self.records.failed(policy, trouble, site, since=started)
+            problem = problem if isinstance(problem, PolicyProblem) else PolicyProblem("returned no verdict")
+            return self.records.failed(policy, problem, site, since=started)
         self.records.add(policy, VERDICT_NAMES[type(result)], result.reason, site, since=started)
         return result
 
@@ -295,7 +295,7 @@ class Hooks:
         """Return what a hook returns in the end: run it, await it, and have its questions answered."""
         if policy.blocking:
             reply = yield Pending(policy=policy.name, timeout=policy.timeout, work=call)
-            result = reply.trouble or reply.value
+            result = reply.problem or reply.value
         else:
             result = self._timed(policy, call)
         for _ in range(MOST_ROUNDS):
@@ -303,10 +303,10 @@ class Hooks:
                 ask = result
                 timeout = policy.timeout if ask.timeout is None else ask.timeout
                 reply = yield Pending(policy=policy.name, timeout=timeout, question=ask.question)
-                result = reply.trouble or guarded(partial(ask.read, reply.value))
+                result = reply.problem or guarded(partial(ask.read, reply.value))
             elif isinstance(result, Awaitable):
                 reply = yield Pending(policy=policy.name, timeout=policy.timeout, awaitable=result)
-                result = reply.trouble or reply.value
+                result = reply.problem or reply.value
             else:
                 return result
         return PolicyProblem("asked too many questions")

@@ -51,8 +51,8 @@ class Records:
             )
             self.items.append(record)
 
-    def failed(self, policy: Policy, trouble: PolicyProblem, site: Site, *, since: float) -> PolicyVerdict:
+    def failed(self, policy: Policy, problem: PolicyProblem, site: Site, *, since: float) -> PolicyVerdict:
         """Record a failure of a policy and return the verdict that its `on_error` prescribes."""
         closed = policy.on_error == "closed"
-        self.add(policy, "error", f"{trouble.what}; {'stopped' if closed else 'passed'}", site, since=since)
+        self.add(policy, "error", f"{problem.what}; {'stopped' if closed else 'passed'}", site, since=since)
         return StopWith(problem_words(policy)) if closed else PASS

@@ -33,8 +33,8 @@ from trilogue.translate.content.history import (
     refuse_unanswered,
     repair_history,
 )
-from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
+from trilogue.translate.pipeline import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.reasoning.kept import Recall, put_back
 from trilogue.translate.reasoning.provenance import RequestOpener
 from trilogue.translate.reasoning.removal import without_sealed

@@ -30,9 +30,8 @@ from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply
 from trilogue.translate.content.usage import UsageCounter
-from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_response
-from trilogue.translate.pipeline import Pipeline, ResponsePolicies, unsigned
+from trilogue.translate.pipeline import Exchange, Pipeline, ResponsePolicies, unsigned
 from trilogue.translate.reasoning.kept import KeptReasoning
 
 

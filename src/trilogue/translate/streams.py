@@ -31,8 +31,7 @@ from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.protocols.stream.reply import Reply
 from trilogue.translate.content.continuation import Find, PauseStage, SearchStage
 from trilogue.translate.content.usage import UsageCounter
-from trilogue.translate.exchange import Exchange
-from trilogue.translate.pipeline import Pipeline, ResponsePolicies, unsigned
+from trilogue.translate.pipeline import Exchange, Pipeline, ResponsePolicies, unsigned
 from trilogue.translate.reasoning.kept import KeptReasoning
 from trilogue.translate.responses import Stamp, reply_of
 

@@ -31,10 +31,10 @@ from trilogue.protocols.registry import CODECS
 from trilogue.routing.pool.choice.conversation import cache_session
 from trilogue.translate.content.billing import has_billing, strip_billing
 from trilogue.translate.content.history import Repair
-from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.betas import with_beta
 from trilogue.translate.learning.options import profile_fields
 from trilogue.translate.learning.remedies import Remedy
+from trilogue.translate.pipeline import Exchange
 from trilogue.translate.reasoning.kept import Recall
 from trilogue.translate.reasoning.removal import accepts_text, strip_reasoning, without_sealed
 from trilogue.translate.reasoning.seal import Sealer

@@ -21,7 +21,7 @@ from trilogue.model import Failure, FailureKind, Json, Ledger, Loss, Protocol, U
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS, protocol_of_client
-from trilogue.translate.exchange import Exchange, default_sealer
+from trilogue.translate.pipeline import Exchange, default_sealer
 from trilogue.translate.reasoning.removal import without_sealed
 from trilogue.translate.requests import translate_request
 from trilogue.translate.responses import Stamp, collect_stream, translate_response
