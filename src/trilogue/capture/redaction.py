@@ -1,8 +1,7 @@
 """Placeholders for texts: a capture that can be shared shows the structure of a conversation and not its words.
 
 Every text becomes a text of the same length. What makes up the structure stays: types, roles, models, ids, names of
-tools and of fields, numbers. JSON in texts (arguments of tools) stays JSON, also in pieces that are cut anywhere, so
-that a redacted capture can be replayed.
+tools and of fields, numbers. JSON in texts (arguments of tools) stays JSON, so that a redacted capture can be replayed.
 """
 
 from __future__ import annotations
@@ -12,28 +11,6 @@ import re
 from trilogue.base.json_text import dump, dump_text, parse, parse_object
 from trilogue.errors import InternalError
 from trilogue.model import SEAL_PREFIXES, Json
-
-_WORDS = {"summary": frozenset({"auto", "concise", "detailed", "none"})}
-"""fields that hold a text in one place and a setting in another, and the values of the setting"""
-_SCHEMA_FIELDS = frozenset({"type", "required", "$ref", "format"})
-_SCHEMAS = frozenset({"parameters", "input_schema", "schema"})
-_FREE_OBJECTS = frozenset({"input", "metadata"})
-"""objects whose field names belong to the client, and whose values are all texts or parts of one"""
-_JSON_TEXTS = frozenset({"arguments", "partial_json"})
-_JSON_DELTAS = ("arguments.delta",)
-_ENCODED = frozenset(
-    {"data", "file_data", "b64_json", "signature", "encrypted_content", "encrypted_index", "obfuscation"}
-)
-_IDENTIFIER = re.compile(r"[\w.:/@+-]{0,200}", re.ASCII)
-"""texts with spaces are content, also in fields such as `code`, which is a name in errors and a program elsewhere"""
-_VISIBLE = re.compile(r"\S")
-_THINK = re.compile(r"(</?think>)")
-_URL = re.compile(r"(https?://|data:[\w/+.-]*;base64,)(.*)", re.DOTALL)
-_URL_NAME = re.compile(r"[^/.:?&=#-]")
-_KEPT_ESCAPES = frozenset("ntrbf")
-_HIGH_SURROGATES = ("d8", "d9", "da", "db")
-PLACEHOLDER = "x"
-
 
 _STRUCTURE = frozenset(
     {
@@ -90,6 +67,27 @@ _STRUCTURE = frozenset(
     }
 )
 """fields whose texts are names of the protocol, or ids"""
+_WORDS = {"summary": frozenset({"auto", "concise", "detailed", "none"})}
+"""fields that hold a text in one place and a setting in another, and the values of the setting"""
+_SCHEMA_FIELDS = frozenset({"type", "required", "$ref", "format"})
+_SCHEMAS = frozenset({"parameters", "input_schema", "schema"})
+_FREE_OBJECTS = frozenset({"input", "metadata"})
+"""objects whose field names belong to the client, and whose values are all texts or parts of one"""
+_JSON_TEXTS = frozenset({"arguments", "partial_json"})
+_JSON_DELTAS = ("arguments.delta",)
+_ENCODED = frozenset(
+    {"data", "file_data", "b64_json", "signature", "encrypted_content", "encrypted_index", "obfuscation"}
+)
+
+_IDENTIFIER = re.compile(r"[\w.:/@+-]{0,200}", re.ASCII)
+"""texts with spaces are content, also in fields such as `code`, which is a name in errors and a program elsewhere"""
+_VISIBLE = re.compile(r"\S")
+_THINK = re.compile(r"(</?think>)")
+_URL = re.compile(r"(https?://|data:[\w/+.-]*;base64,)(.*)", re.DOTALL)
+_URL_NAME = re.compile(r"[^/.:?&=#-]")
+_KEPT_ESCAPES = frozenset("ntrbf")
+_HIGH_SURROGATES = ("d8", "d9", "da", "db")
+PLACEHOLDER = "x"
 
 
 class Redaction:
@@ -217,7 +215,10 @@ class StreamRedactor:
 
 
 class JsonTextRedactor:
-    """Redacts one JSON text, fed in pieces."""
+    """Redacts one JSON text, fed in pieces that are cut anywhere.
+
+    Names of fields, numbers and words outside of texts stay; every character of a text but white space becomes an x.
+    """
 
     def __init__(self) -> None:
         self._containers: list[str] = []

@@ -47,6 +47,20 @@ Change = Callable[[str], str]
 Look = Callable[[str], object]
 _PLACES = frozenset({"path", "paths"})
 """fields of the model that are not sent"""
+_FIXED = frozenset(
+    {
+        *("call_id", "file_id", "id", "include", "item_id", "media_type", "model", "name", "namespace", "phase"),
+        *("previous_response", "role", "server_label", "status", "tool_use_id", "type"),
+    }
+)
+"""fields that only work as they are: ids, names and types"""
+_FREE = frozenset(
+    {
+        *("action", "arguments", "input", "input_schema", "metadata", "output", "output_schema", "parameters"),
+        *("properties", "schema", "variables"),
+    }
+)
+"""fields of objects whose own fields have any name, so that an `id` in them is no id"""
 _UNREADABLE = frozenset({"authorization", "data", "encrypted_content", "file_data", "headers", "signature"})
 _BASE64 = re.compile(r"(?:data:[^,]*,)?[A-Za-z0-9+/_=-]*")
 _DEEPEST = 200
@@ -190,22 +204,6 @@ _MAP: dict[type[Block], Callable[..., Block]] = {
     HostedResult: _map_hosted_result,
     Native: _map_whole,
 }
-
-
-_FIXED = frozenset(
-    {
-        *("call_id", "file_id", "id", "include", "item_id", "media_type", "model", "name", "namespace", "phase"),
-        *("previous_response", "role", "server_label", "status", "tool_use_id", "type"),
-    }
-)
-"""fields that only work as they are: ids, names and types"""
-_FREE = frozenset(
-    {
-        *("action", "arguments", "input", "input_schema", "metadata", "output", "output_schema", "parameters"),
-        *("properties", "schema", "variables"),
-    }
-)
-"""fields of objects whose own fields have any name, so that an `id` in them is no id"""
 
 
 class _Walk:

@@ -3,11 +3,11 @@
 expand pseudo-calls → take empty optional arguments out → restore tool names → give calls unique ids
 → turn calls of built-in tools into items → take <think> out of the text → seal opaque values
 → collect reasoning to be kept → show raw reasoning as a summary → put results of hosted tools after their calls
-→ put blocks in sequence → add a text if there is only an image → cut at stop sequences → judge
+→ put blocks in sequence → add a text if there is only an image → cut at stop sequences
 
-Each step takes a list of events and returns a list of events. What it must remember of the request is in the `Exchange`
-of both. Most steps do not change a text delta, so each checks the type first. As a fast path, text of a block that no
-step has changed so far skips them all (`direct`, `steady`). That saves 1 to 2 µs per event. A whole response that is
+Each step takes a list of events and returns a list of events. What it has to know of the request is in the
+`Exchange`. Most steps do not change a text delta, so each checks the type first. As a fast path, text of a block that
+no step has changed so far skips them all (`direct`, `steady`). That saves 1 to 2 µs per event. A whole response that is
 only text skips them too, which saves 11 µs, 5 % of its request.
 
 What judges a response comes last (`ResponsePolicies`; `policies.PolicyRun` implements it). The translation does not
@@ -51,8 +51,11 @@ from trilogue.translate.tools.empty import EmptyStage
 from trilogue.translate.tools.names import NO_NAMES, NameStage, ToolNames
 
 NO_CALLS: frozenset[str] = frozenset()
+
 Stage = Callable[[list[Event]], list[Event]]
+
 _NO_KINDS: frozenset[type] = frozenset()
+
 Unsigned = Callable[[], Opaque | None]
 """returns what takes the place of the signature of reasoning that was changed"""
 

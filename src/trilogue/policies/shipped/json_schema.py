@@ -1,4 +1,4 @@
-"""JSON ArgumentSchema for tool arguments: the keywords that tool schemas use, and no others.
+"""JSON Schema for tool arguments: the keywords that tool schemas use, and no others.
 
 A schema with any other keyword is refused when the settings are read, so a rule never checks less than it says.
 """

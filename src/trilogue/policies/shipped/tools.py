@@ -35,7 +35,7 @@ class ToolRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `deny`: patterns that must not be found. `allow`: patterns of which one must be found in each string. `commands`:
     shell commands that must not run. `inside`: folders that paths must be in. `hosts`: hosts that URLs must have.
-    `schema`: a JSON ArgumentSchema that the arguments must fit.
+    `schema`: a JSON Schema that the arguments must fit.
     """
 
     tools: tuple[str, ...] = ("*",)
