@@ -16,7 +16,7 @@ from trilogue.app.cli.app import COMMANDS, app
 from trilogue.app.cli.convert import losses_table
 from trilogue.app.cli.models import models_table
 from trilogue.app.cli.presets import presets_table
-from trilogue.model.loss_advice import ADVICE
+from trilogue.model.losses import ADVICE
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trilogue.base.json.text import dump
+    from trilogue.base.json_text import dump
     from trilogue.errors import (
         BadRequest,
         CipherUnavailable,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from trilogue.protocols.codec import Codec, ErrorReply, Target
     from trilogue.protocols.registry import codec
     from trilogue.protocols.stream.reply import Reply
-    from trilogue.translate.exchange import Exchange
+    from trilogue.translate.pipeline import Exchange
     from trilogue.translate.reasoning.seal import Sealer
     from trilogue.translate.requests import RequestTranslation, translate_request
     from trilogue.translate.responses import (
@@ -116,11 +116,11 @@ _HOMES = {
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",
     "trilogue.http": "AsgiApp HttpSettings Report Tally asgi async_http_client http_client",
-    "trilogue.base.json.text": "dump",
+    "trilogue.base.json_text": "dump",
     "trilogue.vendors.profiles": "Profile profile_for",
     "trilogue.protocols.registry": "codec",
     "trilogue.protocols.stream.reply": "Reply",
-    "trilogue.translate.exchange": "Exchange",
+    "trilogue.translate.pipeline": "Exchange",
     "trilogue.translate.requests": "RequestTranslation translate_request",
     "trilogue.translate.responses": "ResponseTranslation ResponseTranslator Stamp collect_stream translate_response",
     "trilogue.translate.streams": "StreamTranslator",

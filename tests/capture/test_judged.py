@@ -20,7 +20,7 @@ from trilogue.capture.reader import Exchanged
 from trilogue.capture.replay import ReplayStep
 from trilogue.model import Request
 from trilogue.policies import Context, Drop, Policy, PolicyRun, Rewrite, StopWith, load_policies
-from trilogue.policies.driving import settle
+from trilogue.policies.engine import settle
 from trilogue.translate.compare.documents import read_document
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES

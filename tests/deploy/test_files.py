@@ -14,7 +14,10 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from trilogue.config import Config, is_loopback, parse, reason_not_to_start
+from trilogue.config.load import parse
+from trilogue.config.network import reason_not_to_start
+from trilogue.config.types import Config
+from trilogue.upstreams.addresses import is_loopback
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

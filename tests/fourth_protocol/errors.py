@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.fourth_protocol.wire import PROTOCOL
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.model import Failure, FailureKind, Json
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.failure.codes import STATUSES, reply_status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fourth_protocol.wire import PATHS, PROTOCOL
-from trilogue.base.json.text import dump_text, parse_object
+from trilogue.base.json_text import dump_text, parse_object
 from trilogue.model import Block, FunctionTool, Json, Ledger, Request, Role, Sampling, Text, ToolCall, ToolResult, Turn
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.fields.reader import Fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.fourth_protocol.errors import decode_failure
 from tests.fourth_protocol.wire import ENDED, NAMES, PROTOCOL
-from trilogue.base.json.text import dump_text, parse_object
+from trilogue.base.json_text import dump_text, parse_object
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import Block, Json, Refusal, Response, Stop, StopReason, Text, ToolCall, Usage
 from trilogue.protocols.codec import ResponseSummary

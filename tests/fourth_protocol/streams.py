@@ -8,7 +8,7 @@ from typing import ClassVar
 from tests.fourth_protocol.errors import decode_failure, encode_failure
 from tests.fourth_protocol.responses import decode_stop, decode_tokens, encode_end, encode_start
 from tests.fourth_protocol.wire import PROTOCOL
-from trilogue.base.json.text import dump, parse_upstream
+from trilogue.base.json_text import dump, parse_upstream
 from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
 from trilogue.model import (

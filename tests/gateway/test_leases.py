@@ -16,7 +16,7 @@ from tests.gateway.running import CLIENT_KEY
 from tests.gateway.sockets import socket_to
 from tests.gateway.wire import Answer, address, exchange, post, reached
 from tests.scripted.server import ScriptedUpstream
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 
 CONFIG = """\
 server:

@@ -21,8 +21,8 @@ from trilogue.capture import read_capture
 from trilogue.capture.judged import judge_capture
 from trilogue.model import Protocol
 from trilogue.policies import load_policies
-from trilogue.policies.driving import settle
-from trilogue.translate.compare.detect import Kind, is_stream
+from trilogue.policies.engine import settle
+from trilogue.translate.compare.detect import DocumentKind, is_stream
 from trilogue.translate.compare.documents import ComparedDocument, compare_documents
 
 POLICY = {"use": "tools", "name": "house", "deny": ["get_weather"], "words": "Not today."}
@@ -64,7 +64,7 @@ def asked(served: Pooled, key: str) -> list[Answer]:
 
 
 def document(client: Protocol, data: bytes) -> ComparedDocument:
-    return ComparedDocument(Kind.STREAM if is_stream(data) else Kind.RESPONSE, client, data)
+    return ComparedDocument(DocumentKind.STREAM if is_stream(data) else DocumentKind.RESPONSE, client, data)
 
 
 @pytest.mark.parametrize("key", ["free", "ruled"])

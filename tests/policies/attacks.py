@@ -28,7 +28,7 @@ from tests.policies.passing import Passed
 from tests.policies.proof import WAYS
 from tests.policies.servers import HABITS, INCOMPATIBLE, framed
 from trilogue import ResponseTranslator, collect_stream
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.errors import TrilogueError
 from trilogue.model import Block, Ledger, Protocol
 from trilogue.policies import PASS, Context, Policy, PolicyRun, judge_response, load_policies

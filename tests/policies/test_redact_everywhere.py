@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.each import each
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.model import Ledger, Protocol, Request
 from trilogue.policies import PolicyRun, judge_request, load_policies
-from trilogue.policies.everything import has_repeated_names
+from trilogue.policies.texts import has_repeated_names
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import codec
 from trilogue.vendors.profiles.profile import UNCHANGED

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trilogue import Protocol, Unsupported, translate_request, translate_response
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.protocols.responses.agents import UNREADABLE, strip_agents
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES

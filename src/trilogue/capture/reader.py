@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from trilogue.base.json.text import DECODE_ERRORS, parse_object
+from trilogue.base.json_text import DECODE_ERRORS, parse_object
 from trilogue.capture.format import (
     FORMAT,
     POLICY,

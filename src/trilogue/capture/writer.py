@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, to_builtins
 
-from trilogue.base.json.text import dumps
+from trilogue.base.json_text import dumps
 from trilogue.capture.credentials import CredentialFilter, secrets_in, shown_headers, shown_url
 from trilogue.capture.format import POLICY, CaptureHead, CapturePhase, End, Line, Plan, PolicyLine, body_fields
 from trilogue.capture.redaction import StreamRedactor, redact_body

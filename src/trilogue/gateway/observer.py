@@ -43,7 +43,7 @@ from typing import Any
 import structlog
 from msgspec.structs import replace
 
-from trilogue.capture import Sent
+from trilogue.capture.writer import Sent
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure
 from trilogue.net.client.interface import UpstreamRequest, UpstreamResponse

@@ -8,8 +8,8 @@ It does not know what the data means.
 from __future__ import annotations
 
 from trilogue.base.sse import SseEvent
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import is_json
+from trilogue.lint.rules import LintReport
 
 _BOM = b"\xef\xbb\xbf"
 _DONE = b"[DONE]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from trilogue.base.json.text import parse
+from trilogue.base.json_text import parse
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import Json
 

@@ -4,7 +4,7 @@ Every codec decodes into this model and encodes from it. It covers more than any
 the field names of none of them. It does no I/O and knows nothing about JSON.
 """
 
-from trilogue.base.json.text import MOST_TOKENS, Json
+from trilogue.base.json_text import MOST_TOKENS, Json
 from trilogue.model.blocks import (
     PART_BREAK,
     SEAL_PREFIX,

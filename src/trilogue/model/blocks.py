@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from trilogue.base.json.text import Json
+from trilogue.base.json_text import Json
 
 Extras = dict[str, Json] | None
 

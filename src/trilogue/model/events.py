@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import Json
+from trilogue.base.json_text import Json
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model.blocks import Block, Citation, Extras, Opaque, Reasoning, Text
 from trilogue.model.failure import Failure

@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import MOST_TOKENS
+from trilogue.base.json_text import MOST_TOKENS
 from trilogue.model.blocks import Block, Extras
 from trilogue.model.protocol import Protocol
 from trilogue.model.request import Tier

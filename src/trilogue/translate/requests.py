@@ -13,7 +13,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import LARGE_BYTES, SUSPECT, blame, parse_request
+from trilogue.base.json_text import LARGE_BYTES, SUSPECT, blame, parse_request
 from trilogue.errors import BadRequest
 from trilogue.model import HostedKind, Json, Ledger, Loss, Protocol, Request, Role, Strictness, protocol_of
 from trilogue.protocols.codec import EncodingContext, Target
@@ -22,20 +22,27 @@ from trilogue.protocols.fit.caching import takes_session, with_session
 from trilogue.protocols.fit.request import emulated_stops, fit_request
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import without_billing
-from trilogue.translate.content.ending import ended_by_user, refuse_unanswered
-from trilogue.translate.content.history import PROMPTS, History, is_plain, lone_prompts_as_user
-from trilogue.translate.content.repair import Repair, checked_history, repair_history
-from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
+from trilogue.translate.content.history import (
+    PROMPTS,
+    History,
+    Repair,
+    checked_history,
+    ended_by_user,
+    is_plain,
+    lone_prompts_as_user,
+    refuse_unanswered,
+    repair_history,
+)
 from trilogue.translate.foreign import Foreign
+from trilogue.translate.pipeline import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.reasoning.kept import Recall, put_back
 from trilogue.translate.reasoning.provenance import RequestOpener
+from trilogue.translate.reasoning.removal import without_sealed
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.translate.reasoning.unseal import without_sealed
 from trilogue.translate.tools.calls import separate_call_ids
 from trilogue.translate.tools.client_tools import NO_BUILTINS, Builtins, offer_builtins
-from trilogue.translate.tools.deferred import offer_found
+from trilogue.translate.tools.deferred import ToolSearch, offer_found, offer_search, without_search, without_waiting
 from trilogue.translate.tools.names import NO_NAMES, Namer, ToolNames
-from trilogue.translate.tools.provider_search import ToolSearch, offer_search, without_search, without_waiting
 
 
 class RequestTranslation(Struct, frozen=True):

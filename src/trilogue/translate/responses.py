@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.base.fast_paths import FAST_PATHS
-from trilogue.base.json.text import SUSPECT, blame, parse_upstream
+from trilogue.base.json_text import SUSPECT, blame, parse_upstream
 from trilogue.errors import InternalError, UpstreamProtocolError
 from trilogue.model import (
     Collector,
@@ -30,10 +30,8 @@ from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply
 from trilogue.translate.content.usage import UsageCounter
-from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_response
-from trilogue.translate.judging import ResponsePolicies, unsigned
-from trilogue.translate.pipeline import Pipeline
+from trilogue.translate.pipeline import Exchange, Pipeline, ResponsePolicies, unsigned
 from trilogue.translate.reasoning.kept import KeptReasoning
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import SUSPECT, blame
+from trilogue.base.json_text import SUSPECT, blame
 from trilogue.errors import UpstreamError, UpstreamProtocolError
 from trilogue.model import (
     BlockStart,
@@ -29,12 +29,9 @@ from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.protocols.stream.reply import Reply
-from trilogue.translate.content.pauses import PauseStage
-from trilogue.translate.content.tool_search import Find, SearchStage
+from trilogue.translate.content.continuation import Find, PauseStage, SearchStage
 from trilogue.translate.content.usage import UsageCounter
-from trilogue.translate.exchange import Exchange
-from trilogue.translate.judging import ResponsePolicies, unsigned
-from trilogue.translate.pipeline import Pipeline
+from trilogue.translate.pipeline import Exchange, Pipeline, ResponsePolicies, unsigned
 from trilogue.translate.reasoning.kept import KeptReasoning
 from trilogue.translate.responses import Stamp, reply_of
 

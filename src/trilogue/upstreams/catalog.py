@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Set
 
-from trilogue.base.json.text import parse_upstream
+from trilogue.base.json_text import parse_upstream
 from trilogue.errors import TrilogueError, UpstreamProtocolError
 from trilogue.net.client.interface import UpstreamRequest, UpstreamTimeouts
 from trilogue.protocols.endpoint import ListedModel

@@ -14,7 +14,7 @@ import structlog
 
 from trilogue.base.clock import steady_time
 from trilogue.base.secrets import Secret
-from trilogue.capture import url_secrets
+from trilogue.capture.credentials import url_secrets
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.net.client.interface import HeaderPairs, Transport, UpstreamTimeouts

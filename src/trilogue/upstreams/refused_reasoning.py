@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Set
 from typing import NamedTuple
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.errors import SealError
 from trilogue.model import Failure, Protocol
 from trilogue.translate.reasoning.kept import KeptReasoning, Recall

@@ -12,7 +12,7 @@ from tests.gateway.process import PATIENT, Started, started
 from tests.gateway.wire import address, exchange, outcome, payload, post, request
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import check_within, eventually_async, with_tries
-from trilogue.base.json.text import LARGE_BYTES, MOST_FIELDS
+from trilogue.base.json_text import LARGE_BYTES, MOST_FIELDS
 from trilogue.model import Protocol
 
 SLOW_SECONDS = 1.0

@@ -11,7 +11,7 @@ from trilogue import LOSSES, Protocol, collect_stream, dump
 from trilogue.app.cli.conversion import FAILED_STREAM, KINDS, Conversion, refuse_other_stream, run_conversion
 from trilogue.app.cli.files import PROTOCOL, ValueChoice, misuse, read
 from trilogue.model import Severity
-from trilogue.model.loss_advice import ADVICE
+from trilogue.model.losses import ADVICE
 
 
 class ConvertOptions(TypedDict):

@@ -12,12 +12,12 @@ from trilogue.app.cli.differences import print_differences
 from trilogue.app.cli.files import PROTOCOL, counted, naming, read
 from trilogue.capture import Capture, is_capture, read_capture
 from trilogue.model import Json
-from trilogue.translate.compare.detect import Kind, is_stream
+from trilogue.translate.compare.detect import DocumentKind, is_stream
 from trilogue.translate.compare.differences import Difference
 from trilogue.translate.compare.documents import ComparedDocument, SeveralProtocols, compare_documents, read_document
 
 DIFFERS = 1
-KINDS = ("auto", *(kind.value for kind in Kind))
+KINDS = ("auto", *(kind.value for kind in DocumentKind))
 NAMES = ("a", "b")
 
 
@@ -58,7 +58,7 @@ def diff(a: str, b: str, **options: Unpack[DiffOptions]) -> None:
             b_capture = read_capture(b_data)
         found = _of_captures(a_capture, b_capture)
     else:
-        kind = None if options["kind"] == "auto" else Kind(options["kind"])
+        kind = None if options["kind"] == "auto" else DocumentKind(options["kind"])
         a_document = _document(a, a_data, kind, ("--protocol-a", options["protocol_a"]))
         b_document = _document(b, b_data, kind, ("--protocol-b", options["protocol_b"]))
         found = compare_documents(a_document, b_document)
@@ -68,7 +68,9 @@ def diff(a: str, b: str, **options: Unpack[DiffOptions]) -> None:
         sys.exit(DIFFERS)
 
 
-def _document(path: str, data: bytes, kind: Kind | None, protocol: tuple[str, Protocol | None]) -> ComparedDocument:
+def _document(
+    path: str, data: bytes, kind: DocumentKind | None, protocol: tuple[str, Protocol | None]
+) -> ComparedDocument:
     """Return a document. `protocol`: the option that names its protocol, and what it says."""
     option, given = protocol
     with naming(path):
@@ -83,7 +85,7 @@ def _document(path: str, data: bytes, kind: Kind | None, protocol: tuple[str, Pr
 class _Phase(NamedTuple):
     """The body of one phase of a capture."""
 
-    kind: Kind
+    kind: DocumentKind
     protocol: Protocol | None
     body: bytes
 
@@ -122,17 +124,17 @@ def _phases(capture: Capture) -> dict[str, _Phase]:
     found: dict[str, _Phase] = {}
     client = capture.inbound.protocol if capture.inbound is not None else None
     if capture.inbound is not None:
-        found["inbound_request"] = _Phase(Kind.REQUEST, client, capture.inbound.body)
+        found["inbound_request"] = _Phase(DocumentKind.REQUEST, client, capture.inbound.body)
     if capture.attempts:
         sent, received = capture.attempts[-1].request, capture.attempts[-1].response
-        found["provider_request"] = _Phase(Kind.REQUEST, sent.protocol, sent.body)
+        found["provider_request"] = _Phase(DocumentKind.REQUEST, sent.protocol, sent.body)
         found["upstream_response"] = _Phase(_kind(received.status, received.body), sent.protocol, received.body)
     outbound = capture.outbound
     found["outbound_response"] = _Phase(_kind(outbound.status, outbound.body), client, outbound.body)
     return {name: phase for name, phase in found.items() if phase.body}
 
 
-def _kind(status: int, body: bytes) -> Kind:
+def _kind(status: int, body: bytes) -> DocumentKind:
     if is_stream(body):
-        return Kind.STREAM
-    return Kind.ERROR if status >= 400 else Kind.RESPONSE
+        return DocumentKind.STREAM
+    return DocumentKind.ERROR if status >= 400 else DocumentKind.RESPONSE

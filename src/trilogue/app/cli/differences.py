@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from trilogue.base.json.text import dump, dump_text
+from trilogue.base.json_text import dump, dump_text
 from trilogue.model import Json
 from trilogue.translate.compare.differences import ABSENT, Difference
 

@@ -11,7 +11,7 @@ from trilogue import BadRequest, Protocol
 from trilogue.app.cli.conversion import looks_like_stream
 from trilogue.app.cli.files import PROTOCOL, counted, naming, read
 from trilogue.app.cli.lint_url import lint_url
-from trilogue.base.json.text import parse
+from trilogue.base.json_text import parse
 from trilogue.lint import Finding, lint_error, lint_request, lint_response, lint_stream
 from trilogue.model import Json
 

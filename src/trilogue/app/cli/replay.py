@@ -20,8 +20,8 @@ from trilogue.app.cli.replay_policies import ANSWER, judge_files
 from trilogue.capture import Capture, CaptureError, Change, Replayed, ReplayStep, read_capture
 from trilogue.capture.live import NAME as LIVE
 from trilogue.capture.live import compare_live
+from trilogue.capture.replay import profile_with
 from trilogue.capture.replay import replay as replay_capture
-from trilogue.capture.requests import profile_with
 from trilogue.model import Json
 
 DIFFERS, CANNOT = 1, 2

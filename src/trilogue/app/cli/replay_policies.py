@@ -19,9 +19,9 @@ from trilogue.app.build import policy_table
 from trilogue.app.cli.differences import print_differences
 from trilogue.app.cli.files import counted, read
 from trilogue.app.cli.verdicts import verdict_text
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.capture import is_capture, read_capture
-from trilogue.capture.judged import JudgedReplay, Settle, Subject, judge_capture, judge_document, subject_of
+from trilogue.capture.judged import JudgedReplay, JudgedTraffic, Settle, judge_capture, judge_document, subject_of
 from trilogue.capture.replay import ReplayStep
 from trilogue.config.document import read_document as read_yaml
 from trilogue.config.load import load
@@ -43,7 +43,7 @@ YES, NO = "yes", "no"
 SHOWN = ("policy", "stage", "verdict", "reason", "block", "kind", "matches")
 """the fields of a record that are printed; times would differ in every run"""
 
-Chooser = Callable[[Subject], tuple[Policy, ...]]
+Chooser = Callable[[JudgedTraffic], tuple[Policy, ...]]
 """returns the policies for a captured request"""
 
 
@@ -162,7 +162,7 @@ def _of_config(config: Config, name: str) -> Chooser:
     if table is None:
         raise PolicyError(f"{name} configures no policies")
 
-    def choose(subject: Subject) -> tuple[Policy, ...]:
+    def choose(subject: JudgedTraffic) -> tuple[Policy, ...]:
         try:
             targets = router.resolve(subject.model, subject.client).targets
         except NoRoute:
@@ -191,10 +191,10 @@ def _judged(data: bytes, choosers: Sequence[Chooser], settle: Settle) -> JudgedR
         capture = read_capture(data)
         return judge_capture(capture, _chosen(choosers, subject_of(capture)), settle)
     document = read_document(data)
-    return judge_document(document, _chosen(choosers, Subject(client=document.protocol)), settle)
+    return judge_document(document, _chosen(choosers, JudgedTraffic(client=document.protocol)), settle)
 
 
-def _chosen(choosers: Sequence[Chooser], subject: Subject) -> tuple[Policy, ...]:
+def _chosen(choosers: Sequence[Chooser], subject: JudgedTraffic) -> tuple[Policy, ...]:
     return tuple(dict.fromkeys([policy for choose in choosers for policy in choose(subject)]))
 
 

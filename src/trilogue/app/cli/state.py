@@ -23,7 +23,7 @@ from trilogue.app.cli.files import counted
 from trilogue.app.cli.key_store import note_change, open_key_store
 from trilogue.app.cli.stored import open_store
 from trilogue.app.stores import locations_of
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.config.types import Config
 from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.conversations.store.store import ResponseStore

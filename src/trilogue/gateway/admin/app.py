@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 import structlog
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.errors import ClientError
 from trilogue.gateway.admin.administration import Administration
 from trilogue.gateway.admin.identity import admitted

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
-from trilogue.base.json.text import parse_request
+from trilogue.base.json_text import parse_request
 from trilogue.errors import ClientError
 from trilogue.gateway.access.audit_log import Actor
 from trilogue.gateway.admin.administration import Administration

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import DECODE_ERRORS, has_too_many_fields
+from trilogue.base.json_text import DECODE_ERRORS, has_too_many_fields
 from trilogue.gateway.record import CacheUse, RequestRecord
 from trilogue.model import Json, Usage
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.gateway.conversations.store.types import OriginAccount, StoredItem, StoredResponse, output_items
 from trilogue.model import Json, Loss
 

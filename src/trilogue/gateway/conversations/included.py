@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from trilogue.base.json.text import DECODE_ERRORS, dump
+from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.model import Json, Provenance
 from trilogue.protocols.content.ids import is_derived_id
 from trilogue.protocols.registry import DEFAULT

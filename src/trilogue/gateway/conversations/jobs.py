@@ -15,7 +15,7 @@ import msgspec
 import structlog
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS, dump
+from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.base.sse import SseParser
 from trilogue.gateway.conversations.failures import store_failure
 from trilogue.gateway.conversations.store.jobs import JobKey

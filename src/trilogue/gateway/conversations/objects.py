@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from trilogue.base.json.text import DECODE_ERRORS, dump
+from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.conversations.store.types import ItemPage, Page, StoredConversation, StoredItem
 from trilogue.model import Json

@@ -20,7 +20,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from trilogue.base.json.text import DECODE_ERRORS
+from trilogue.base.json_text import DECODE_ERRORS
 from trilogue.errors import InternalError
 from trilogue.gateway.conversations.store.types import StoredReasoning, StoreError
 from trilogue.gateway.conversations.stores import GatewayStore, Stores

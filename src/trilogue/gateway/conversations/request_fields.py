@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS, dump
+from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.base.sse import SseEvent, SseParser
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.store.types import StoredItem

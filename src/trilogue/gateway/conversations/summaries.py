@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Raw
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.errors import BadRequest, SealError, UpstreamProtocolError
 from trilogue.gateway.conversations.request_fields import input_items
 from trilogue.model import SEAL_PREFIXES, Failure, FailureKind, Json, Opaque, OpaqueKind, Protocol, Provenance

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import DECODE_ERRORS
+from trilogue.base.json_text import DECODE_ERRORS
 from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.conversations.history import (

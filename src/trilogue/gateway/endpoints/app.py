@@ -13,7 +13,7 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.base.text import sane
 from trilogue.gateway.access.client_keys import preflight_headers
 from trilogue.gateway.endpoints import background, conversations, count_tokens, generate, models

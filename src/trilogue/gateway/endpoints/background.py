@@ -15,7 +15,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import parse_request
+from trilogue.base.json_text import parse_request
 from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.jobs import CANCELLED, FAILED, BackgroundJob, died_event

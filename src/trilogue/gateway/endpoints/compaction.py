@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Raw
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import Unsupported
 from trilogue.gateway.conversations.request_fields import input_items, read_state_fields, with_ids
 from trilogue.gateway.conversations.summaries import (

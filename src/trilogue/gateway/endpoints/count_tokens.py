@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request, parse_upstream
+from trilogue.base.json_text import dump, parse_request, parse_upstream
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
 from trilogue.gateway.conversations.summaries import opened
 from trilogue.gateway.conversations.turn import StoredTurn

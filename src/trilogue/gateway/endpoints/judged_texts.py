@@ -13,14 +13,14 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import ClientError
 from trilogue.gateway.endpoints.judging import chosen_policies, judge_count
 from trilogue.gateway.request.call import ReadBody
 from trilogue.gateway.request.other import OtherCall, makes_something, named_models
 from trilogue.gateway.request.request import RequestContext
 from trilogue.model import Json, Ledger, Request, Role, Text, Turn
-from trilogue.policies.everything import has_repeated_names
+from trilogue.policies.texts import has_repeated_names
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.router import Upstream

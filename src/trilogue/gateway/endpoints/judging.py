@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import ClientError
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.questions import answerer

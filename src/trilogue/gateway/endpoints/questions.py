@@ -13,7 +13,7 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_upstream
+from trilogue.base.json_text import dump, parse_upstream
 from trilogue.errors import UpstreamError
 from trilogue.gateway.access.client_keys import ClientKey
 from trilogue.gateway.access.settings import KeyOptions
@@ -27,7 +27,7 @@ from trilogue.model import Ledger, Request, Role, Sampling, Text, Turn
 from trilogue.net.server.request import Head, HttpRequest
 from trilogue.net.server.responder import Headers, Responder
 from trilogue.policies import Answer, Pending
-from trilogue.policies.checks import Trouble
+from trilogue.policies.checks import PolicyProblem
 from trilogue.policies.shipped.judge import JudgeQuestion
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS, DEFAULT
@@ -77,7 +77,7 @@ class InternalResponder(Responder):
 
 
 async def ask_model(origin: RequestContext, question: JudgeQuestion, request_id: str, respond: Respond) -> object:
-    """Ask a model for a policy of another request. Return an `Answer` with its text, or a `Trouble` without content.
+    """Ask a model for a policy of another request. Return an `Answer` with its text, or a `PolicyProblem` without any.
 
     If the policy stops waiting, or the client disconnects, the caller's task is cancelled, and the upstream with it.
     """
@@ -110,11 +110,11 @@ def _answer(record: RequestRecord, responder: InternalResponder) -> object:
     failure = record.failure
     if failure is not None or responder.status != 200:
         kind = "no response" if failure is None else failure.kind.value
-        return Trouble(f"{record.request_id} failed with status {responder.status}, {kind}")
+        return PolicyProblem(f"{record.request_id} failed with status {responder.status}, {kind}")
     try:
         response = CODECS[DEFAULT].decode_response(parse_upstream(responder.body, whole=True))
     except UpstreamError:
-        return Trouble(f"{record.request_id} got no response that can be read")
+        return PolicyProblem(f"{record.request_id} got no response that can be read")
     text = "".join([block.text for block in response.blocks if isinstance(block, Text)])
     return Answer(text, record.usage)
 
@@ -193,9 +193,9 @@ def answerer(context: RequestContext, respond: Respond) -> AnswerQuestion:
         question = pending.question
         handler = answerers.get(type(question))
         if handler is None and not isinstance(question, JudgeQuestion):
-            return Trouble("nothing answers such a question")
+            return PolicyProblem("nothing answers such a question")
         if context.record.parent:
-            return Trouble("a request of a policy may not ask further questions")
+            return PolicyProblem("a request of a policy may not ask further questions")
         if isinstance(question, JudgeQuestion):
             return await ask_judge(pending, question)
         return None if handler is None else await handler(question, pending, context.request_id)

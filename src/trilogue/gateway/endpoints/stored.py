@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import parse_request
+from trilogue.base.json_text import parse_request
 from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest, UpstreamError
 from trilogue.gateway.conversations.history import stored_items

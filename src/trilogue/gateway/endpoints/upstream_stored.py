@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from trilogue.base.clock import steady_time
-from trilogue.base.json.text import DECODE_ERRORS, dump
+from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.base.sse import COMMENT, SseParser
 from trilogue.errors import TrilogueError, UpstreamFailure, UpstreamProtocolError, UpstreamTimeout
 from trilogue.gateway.conversations.jobs import MOST_EVENT_BYTES

@@ -19,7 +19,7 @@ import structlog
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import DECODE_ERRORS, dump, parse_request
+from trilogue.base.json_text import DECODE_ERRORS, dump, parse_request
 from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.history import ConnectionResponses

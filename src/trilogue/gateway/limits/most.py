@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS
+from trilogue.base.json_text import DECODE_ERRORS
 from trilogue.errors import BadRequest
 from trilogue.model import MOST_TOKENS, Json
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN, TOKENS_PER_MEDIUM

@@ -116,7 +116,7 @@ def _reason(record: RequestRecord) -> str:
 MOST_POLICIES = 20
 
 
-class PolicyLine(Struct, frozen=True):
+class VerdictLine(Struct, frozen=True):
     """A decision of a policy in the log. It holds no content."""
 
     policy: str
@@ -151,7 +151,7 @@ class AccessLine(LogLine, kw_only=False, eq=False, gc=False):
     empty: bool
     """the response is complete and has nothing but reasoning"""
     losses: tuple[str, ...]
-    policies: list[PolicyLine] | None
+    policies: list[VerdictLine] | None
     """what policies changed, stopped or failed to decide; None if that is nothing"""
     ttft_ms: float | None
     """time to the first content of a stream"""
@@ -208,10 +208,10 @@ class AccessLog(Observer):
         journal.write(line)
 
 
-def policy_lines(records: list[Record]) -> list[PolicyLine] | None:
+def policy_lines(records: list[Record]) -> list[VerdictLine] | None:
     """Return the first decisions that were not simply to let something pass."""
     lines = [
-        PolicyLine(one.policy, one.stage, one.verdict, one.reason, one.block, one.kind, round(one.seconds * 1000, 1))
+        VerdictLine(one.policy, one.stage, one.verdict, one.reason, one.block, one.kind, round(one.seconds * 1000, 1))
         for one in records
         if one.verdict != "pass"
     ]

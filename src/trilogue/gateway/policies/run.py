@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Event, Request, Usage
 from trilogue.policies import Context, Pending, Policy, PolicyRun, Record
-from trilogue.policies.checks import Trouble, imported
+from trilogue.policies.checks import PolicyProblem, imported
 from trilogue.policies.hooks import sees_responses
 from trilogue.policies.records import MOST_RECORDS
 
@@ -42,7 +42,7 @@ class HookThreads:
         self._free: dict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, MOST_THREADS))
 
     async def call(self, policy: str, work: Callable[[], object]) -> object:
-        """Return what a hook returns, or a `Trouble` if it raises. One that has begun goes on if this is cancelled."""
+        """Return what a hook returns, or a `PolicyProblem` if it raises. If this is cancelled, one that runs goes on."""
         free = self._free[policy]
         await free.acquire()
         loop = asyncio.get_running_loop()
@@ -76,10 +76,10 @@ async def answer(run: PolicyRun, ask: AnswerQuestion, threads: HookThreads) -> l
             _abandon(task)
     if not task.done():
         return run.expired()
-    found = Trouble("cancelled") if task.cancelled() else task.exception() or task.result()
+    found = PolicyProblem("cancelled") if task.cancelled() else task.exception() or task.result()
     if isinstance(found, BaseException):
         return run.failed(type(found).__name__)
-    return run.failed(found.what.partition(":")[0]) if isinstance(found, Trouble) else run.resolve(found)
+    return run.failed(found.what.partition(":")[0]) if isinstance(found, PolicyProblem) else run.resolve(found)
 
 
 async def _answer(pending: Pending, ask: AnswerQuestion, threads: HookThreads) -> object:
@@ -91,7 +91,7 @@ async def _answer(pending: Pending, ask: AnswerQuestion, threads: HookThreads) -
         return await ask(pending)
     except SystemExit:
         # Otherwise the event loop would end with it.
-        return Trouble("SystemExit")
+        return PolicyProblem("SystemExit")
 
 
 def _abandon(task: asyncio.Task[object]) -> None:
@@ -207,7 +207,7 @@ async def nobody(pending: Pending) -> object:
     It takes the place of what answers, which knows the request. The request knows its policies through a struct that
     the garbage collector does not look into, so the two would keep each other in memory for good.
     """
-    return Trouble("the request has ended")
+    return PolicyProblem("the request has ended")
 
 
 _LATER: set[asyncio.Task[None]] = set()

@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS, dump, parse_request
+from trilogue.base.json_text import DECODE_ERRORS, dump, parse_request
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.reasoning import ReasoningMemory
 from trilogue.gateway.conversations.turn import StoredTurn

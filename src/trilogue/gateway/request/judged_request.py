@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.summaries import ITEM_MARK, opened
 from trilogue.gateway.policies.run import RequestPolicies
@@ -18,7 +18,7 @@ from trilogue.gateway.request.call import AskedFor, Call
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.model import Json, Ledger, Loss, Reasoning, Request, refuse_losses
 from trilogue.policies import Policy
-from trilogue.policies.everything import has_repeated_names
+from trilogue.policies.texts import has_repeated_names
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
 from trilogue.vendors.profiles.profile import UNCHANGED

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from trilogue.base.json.text import LARGE_BYTES
+from trilogue.base.json_text import LARGE_BYTES
 from trilogue.gateway.log.guard import Guard
 
 __all__ = ["LARGE_BYTES", "beside", "in_thread"]

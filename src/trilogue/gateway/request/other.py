@@ -12,7 +12,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from trilogue.base.json.pairs import read_pairs
+from trilogue.base.json_text import read_pairs
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.request.call import read_named, with_model
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread

@@ -14,7 +14,7 @@ import structlog
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import ClientError, Unsupported
 from trilogue.gateway.conversations.reasoning import ReasoningMemory
 from trilogue.gateway.conversations.request_fields import input_items, may_refer, names_items, reference_of
@@ -31,16 +31,15 @@ from trilogue.protocols.registry import CODECS
 from trilogue.routing.pool.choice.conversation import cache_session
 from trilogue.routing.pool.pool import Pool
 from trilogue.translate.content.billing import has_billing, strip_billing
-from trilogue.translate.content.repair import Repair
-from trilogue.translate.exchange import Exchange
+from trilogue.translate.content.history import Repair
 from trilogue.translate.learning.betas import read_betas, with_beta, without_betas
 from trilogue.translate.learning.options import profile_fields
 from trilogue.translate.learning.refusals import read_refusal
 from trilogue.translate.learning.remedies import Remedy, remedied
+from trilogue.translate.pipeline import Exchange
 from trilogue.translate.reasoning.kept import Recall
-from trilogue.translate.reasoning.removal import strip_reasoning
+from trilogue.translate.reasoning.removal import accepts_text, strip_reasoning, without_sealed
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.translate.reasoning.unseal import accepts_text, without_sealed
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
 from trilogue.upstreams.headers import with_query
 from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider

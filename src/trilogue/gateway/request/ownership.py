@@ -17,8 +17,7 @@ from urllib.parse import parse_qsl
 import msgspec
 import structlog
 
-from trilogue.base.json.pairs import Pairs, at_path, read_pairs
-from trilogue.base.json.text import DECODE_ERRORS, dump, parse_upstream
+from trilogue.base.json_text import DECODE_ERRORS, Pairs, at_path, dump, parse_upstream, read_pairs
 from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest, ClientError, NotAllowed, UpstreamProtocolError
 from trilogue.gateway.conversations.request_fields import ESCAPED

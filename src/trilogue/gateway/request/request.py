@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.errors import BadRequest, UpstreamError, UpstreamFailure
 from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.limits.limiter import Reservation

@@ -7,7 +7,7 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.capture import Sent
+from trilogue.capture.writer import Sent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.conversations.store.types import OriginAccount
 from trilogue.gateway.gateway import Gateway

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.base.sse import COMMENT, before_last_event
 from trilogue.errors import InternalError, UpstreamError, UpstreamFailure
 from trilogue.gateway.observer import Observers

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import field
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import UpstreamProtocolError
 from trilogue.gateway.conversations.summaries import has_only_calls, is_unknown, without_calls
 from trilogue.gateway.request.call import Call

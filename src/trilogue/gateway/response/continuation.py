@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request, parse_upstream
+from trilogue.base.json_text import dump, parse_request, parse_upstream
 from trilogue.gateway.observer import ByteObservers
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.timing import TimeLimits

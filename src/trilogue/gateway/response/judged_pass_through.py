@@ -14,7 +14,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.errors import UpstreamError
 from trilogue.gateway.conversations.request_fields import echoed_events
 from trilogue.gateway.response.pass_through import ENDS, EVENT_END, LONGEST_END, NUMBERS, UNREPORTED, PassThrough
@@ -46,7 +46,7 @@ from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.encoder import StreamEncoder
 from trilogue.protocols.stream.reply import Reply
 from trilogue.translate.content.usage import UsageCounter
-from trilogue.translate.judging import Unsigned
+from trilogue.translate.pipeline import Unsigned
 
 
 class JudgedPassThrough(PassThrough):

@@ -13,7 +13,7 @@ import re
 from math import inf
 from typing import Protocol as Interface
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.base.sse import SseParser
 from trilogue.errors import UpstreamError
 from trilogue.gateway.conversations.request_fields import echoed_events

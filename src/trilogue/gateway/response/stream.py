@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from trilogue.base.json.text import dump, parse_upstream
+from trilogue.base.json_text import dump, parse_upstream
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.conversations.store.types import StoreError
 from trilogue.gateway.conversations.turn import StoredTurn, final_response

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_request, parse_upstream
+from trilogue.base.json_text import dump, parse_request, parse_upstream
 from trilogue.errors import UpstreamFailure
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.observer import ByteObservers

@@ -6,7 +6,7 @@ from codecs import BOM_UTF8
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump, parse_upstream
+from trilogue.base.json_text import dump, parse_upstream
 from trilogue.gateway.conversations.request_fields import echoed_body
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.policies.run import RequestPolicies

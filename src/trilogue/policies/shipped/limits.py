@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.model import Block, Request, Role, Sampling, ToolCall
 from trilogue.policies.calls import call_of, is_client_call
 from trilogue.policies.policy import Context, Policy, PolicySettings

@@ -6,7 +6,7 @@ an object.
 
 from __future__ import annotations
 
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import CallKind, Json, ToolCall
 from trilogue.protocols.chat.reasoning import entries

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import (
     Block,

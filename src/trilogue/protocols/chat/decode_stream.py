@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from trilogue.base.json.text import DECODE_ERRORS, parse_upstream
+from trilogue.base.json_text import DECODE_ERRORS, parse_upstream
 from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamFailure, UpstreamTruncated
 from trilogue.model import (

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from trilogue.base.json.text import dump, dumps
+from trilogue.base.json_text import dump, dumps
 from trilogue.base.sse import frame_data
 from trilogue.model import (
     Audio,

@@ -18,7 +18,7 @@ from enum import IntEnum, auto
 
 from msgspec.structs import replace
 
-from trilogue.base.json.pieces import JsonProgress, is_cut
+from trilogue.base.partial_json import JsonProgress, is_cut
 from trilogue.errors import UpstreamProtocolError, UpstreamTruncated
 from trilogue.model import (
     CUT_SHORT,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump_text, parse
+from trilogue.base.json_text import dump_text, parse
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import PART_BREAK, SEAL_PREFIXES, Extras, Json, Opaque, OpaqueKind, Reasoning
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, PROTOCOL

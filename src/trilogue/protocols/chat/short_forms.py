@@ -16,7 +16,7 @@ import re
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS, Count, decode_whole
+from trilogue.base.json_text import DECODE_ERRORS, Count, decode_whole
 from trilogue.model import Block, FunctionTool, Json, Role, Text, Tool, ToolCall, ToolResult, Turn, Usage
 from trilogue.protocols.chat.usage import STOPS, decode_stop, decode_usage
 from trilogue.protocols.codec import ResponseSummary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.errors import Unsupported
 from trilogue.model import FormatKind, OutputFormat, Protocol, Request, Role, Text, Turn
 from trilogue.protocols.codec import EncodingContext

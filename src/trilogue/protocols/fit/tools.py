@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from trilogue.base.json.schema import is_object, nodes, with_each
+from trilogue.base.json_schema import is_object, nodes, with_each
 from trilogue.errors import Unsupported
 from trilogue.model import CustomTool, FunctionTool, HostedTool, Json, Request, Tool
 from trilogue.protocols.codec import EncodingContext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.errors import BadRequest, TrilogueError, UpstreamProtocolError
 from trilogue.model import Json
 from trilogue.protocols.fields.reader import Fields, LooseFields

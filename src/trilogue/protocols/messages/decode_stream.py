@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from trilogue.base.json.pieces import is_cut
-from trilogue.base.json.text import DECODE_ERRORS, parse_object, parse_upstream
+from trilogue.base.json_text import DECODE_ERRORS, parse_object, parse_upstream
+from trilogue.base.partial_json import is_cut
 from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
 from trilogue.model import (

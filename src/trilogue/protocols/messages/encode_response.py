@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trilogue.base.json.pieces import complete_object
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
+from trilogue.base.partial_json import complete_object
 from trilogue.model import (
     PART_BREAK,
     Audio,

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from trilogue.base.json.pieces import closing, complete_object
-from trilogue.base.json.text import dump, dumps
+from trilogue.base.json_text import dump, dumps
+from trilogue.base.partial_json import closing, complete_object
 from trilogue.base.sse import COMMENT, frame
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import (

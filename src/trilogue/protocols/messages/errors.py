@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.model import Failure, FailureKind, Json
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.failure.codes import OURS, STATUSES, TOO_LONG, error_text, reply_status

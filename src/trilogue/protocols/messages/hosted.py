@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trilogue.base.json.text import dump_text, parse_object
+from trilogue.base.json_text import dump_text, parse_object
 from trilogue.model import HostedCall, HostedKind, HostedResult, Json, Ledger, Opaque, OpaqueKind, SearchHit
 from trilogue.protocols.content.ids import derive_id, digest, safe_call_id
 from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE

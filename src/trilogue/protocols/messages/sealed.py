@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS
+from trilogue.base.json_text import DECODE_ERRORS
 from trilogue.model import Json
 from trilogue.protocols.content import sealed
 from trilogue.protocols.content.parts import hosted_note

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS, Count, decode_whole, dump_text
+from trilogue.base.json_text import DECODE_ERRORS, Count, decode_whole, dump_text
 from trilogue.errors import TrilogueError
 from trilogue.model import Block, FunctionTool, Json, Text, Tool, ToolCall, ToolResult, Usage
 from trilogue.protocols.codec import ResponseSummary

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.model import Block, HostedCall, HostedKind, HostedResult, HostedTool
 from trilogue.protocols.content.tool_search import (
     ABOUT,
     AnsweredSearch,
+    FoundToolsResult,
     SearchCall,
     SearchFunction,
-    SearchResult,
     ToolSearchForm,
     Wire,
 )
@@ -46,15 +46,15 @@ def call(block: Block) -> SearchCall | None:
     return SearchCall(block.id, block.input or "{}")
 
 
-def result(block: Block) -> SearchResult | None:
+def result(block: Block) -> FoundToolsResult | None:
     """Return the result of a search of the history."""
     if type(block) is not HostedResult or block.tool is not HostedKind.TOOL_SEARCH:
         return None
     if block.error is not None:
-        return SearchResult(error=block.error)
+        return FoundToolsResult(error=block.error)
     content = LooseFields(LooseFields(block.native).mapping("content"))
     names = [LooseFields(one).text("tool_name") for one in content.items("tool_references") or ()]
-    return SearchResult(tuple([(None, name) for name in names if name]))
+    return FoundToolsResult(tuple([(None, name) for name in names if name]))
 
 
 def blocks(search: AnsweredSearch) -> tuple[Block, Block]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trilogue.base.json.schema import with_each
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_schema import with_each
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import Unsupported
 from trilogue.model import Json, Ledger, Loss
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from trilogue.base.json.text import DECODE_ERRORS, parse_upstream
+from trilogue.base.json_text import DECODE_ERRORS, parse_upstream
 from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
 from trilogue.model import (

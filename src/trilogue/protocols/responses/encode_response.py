@@ -5,7 +5,7 @@ A complete response is what the last event of its stream contains, so the stream
 
 from __future__ import annotations
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.model import Json, Response
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.stream.reply import Reply

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from trilogue.base.json.text import dump, dumps
+from trilogue.base.json_text import dump, dumps
 from trilogue.errors import InternalError, UpstreamProtocolError
 from trilogue.model import (
     Audio,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from trilogue.base.json.text import dump_text, parse_object
+from trilogue.base.json_text import dump_text, parse_object
 from trilogue.model import Block, HostedCall, HostedKind, HostedResult, Json, Ledger, Native, SearchHit
 from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import LooseFields

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.errors import InternalError
 from trilogue.model import Block, CallKind, Json, Opaque, OpaqueKind, Reasoning, Text, ToolCall, ToolResult
 from trilogue.protocols.content.ids import derive_id

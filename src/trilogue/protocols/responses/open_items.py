@@ -13,8 +13,8 @@ from typing import Protocol as Interface
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from trilogue.base.json.pieces import is_cut
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
+from trilogue.base.partial_json import is_cut
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import (
     Block,

@@ -6,7 +6,7 @@ item here. A block that this protocol has no item for is declared as a loss and 
 
 from __future__ import annotations
 
-from trilogue.base.json.pieces import is_truncated_object
+from trilogue.base.partial_json import is_truncated_object
 from trilogue.model import (
     Audio,
     Block,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 from typing import Protocol as Interface
 
-from trilogue.base.json.text import dumps
+from trilogue.base.json_text import dumps
 from trilogue.model import (
     Block,
     BlockStop,

@@ -10,7 +10,7 @@ import re
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS
+from trilogue.base.json_text import DECODE_ERRORS
 from trilogue.protocols.content import sealed
 from trilogue.protocols.content.ids import is_derived_id
 from trilogue.protocols.content.sealed import Cleaning, Wire, is_sealed_text, objects, replaced

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS, Count, decode_whole
+from trilogue.base.json_text import DECODE_ERRORS, Count, decode_whole
 from trilogue.model import Block, FunctionTool, Json, StopReason, Text, Tool, ToolCall, ToolResult, Usage
 from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.responses.hosted import HOSTED_ITEMS

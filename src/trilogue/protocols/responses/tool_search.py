@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from trilogue.base.json.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.model import Block, HostedTool, Json, Native
 from trilogue.protocols.content.tool_search import (
     ABOUT,
     AnsweredSearch,
     FoundTool,
+    FoundToolsResult,
     SearchCall,
     SearchFunction,
-    SearchResult,
     ToolKey,
     ToolSearchForm,
     Wire,
@@ -51,13 +51,13 @@ def call(block: Block) -> SearchCall | None:
     return SearchCall(fields.text("call_id") or fields.text("id") or "", dump_text(given or {}))
 
 
-def result(block: Block) -> SearchResult | None:
+def result(block: Block) -> FoundToolsResult | None:
     """Return the result of a search of the history."""
     if type(block) is not Native or not _is_server(block, _OUTPUT):
         return None
     tools = tuple(_keys(block.data.get("tools")))
     failed = not tools and block.data.get("status") == "incomplete"
-    return SearchResult(tools, "the search failed" if failed else "")
+    return FoundToolsResult(tools, "the search failed" if failed else "")
 
 
 def _keys(tools: Json) -> Iterator[ToolKey]:

@@ -15,8 +15,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from trilogue.base.fast_paths import FAST_PATHS
-from trilogue.base.json.surrogates import SurrogateJoiner
-from trilogue.base.json.text import parse_upstream
+from trilogue.base.json_text import SurrogateJoiner, parse_upstream
 from trilogue.base.sse import SseEvent, SseParser
 from trilogue.errors import UpstreamError, UpstreamProtocolError, UpstreamTruncated
 from trilogue.model import (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum, auto
 from typing import Any, ClassVar
 
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.base.sse import COMMENT, SseParser
 from trilogue.errors import InternalError
 from trilogue.model import (

@@ -20,7 +20,7 @@ from string import ascii_letters, digits
 import msgspec
 
 from trilogue.base.fast_paths import FAST_PATHS
-from trilogue.base.json.text import DECODE_ERRORS
+from trilogue.base.json_text import DECODE_ERRORS
 from trilogue.model import Delta, Event, ReasoningDelta
 from trilogue.protocols.stream.decoder import StreamDecoder, ignore_text
 

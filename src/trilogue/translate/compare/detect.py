@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.base.sse import SseParser
 from trilogue.model import Json, Protocol
 from trilogue.protocols.registry import CODECS
@@ -14,7 +14,7 @@ HEAD_BYTES = 1024 * 1024
 """how much of a stream is searched for an event that shows its protocol"""
 
 
-class Kind(StrEnum):
+class DocumentKind(StrEnum):
     """What a document is, which decides how it is read and compared."""
 
     REQUEST = "request"
@@ -56,18 +56,18 @@ def is_stream(data: bytes) -> bool:
     return data.lstrip()[:6] in (b"data: ", b"event:", b"data:{", b"data:[") or data[:1] == b":"
 
 
-def kind_of(data: bytes, body: dict[str, Json] | None) -> Kind:
+def kind_of(data: bytes, body: dict[str, Json] | None) -> DocumentKind:
     """Return what a document is. `body`: the object, if it is JSON."""
     if body is None or is_stream(data):
-        return Kind.STREAM
+        return DocumentKind.STREAM
     if _OUTPUT_FIELDS & body.keys() or body.get("type") == "message":
-        return Kind.RESPONSE
+        return DocumentKind.RESPONSE
     if body.get("error"):
-        return Kind.ERROR
-    return Kind.REQUEST
+        return DocumentKind.ERROR
+    return DocumentKind.REQUEST
 
 
-def protocol_of_body(body: dict[str, Json], kind: Kind) -> Protocol | None:
+def protocol_of_body(body: dict[str, Json], kind: DocumentKind) -> Protocol | None:
     """Return the protocol of a JSON document, or None if it could be of several."""
     name = _NAMES[kind](body)
     return Protocol.parse(name) if name is not None else None
@@ -98,11 +98,11 @@ def _of_request(body: dict[str, Json]) -> str | None:
     return _CHAT if chat > messages else _MESSAGES if messages > chat else None
 
 
-_NAMES: dict[Kind, Callable[[dict[str, Json]], str | None]] = {
-    Kind.RESPONSE: _of_response,
-    Kind.ERROR: _of_error,
-    Kind.REQUEST: _of_request,
-    Kind.STREAM: _of_request,
+_NAMES: dict[DocumentKind, Callable[[dict[str, Json]], str | None]] = {
+    DocumentKind.RESPONSE: _of_response,
+    DocumentKind.ERROR: _of_error,
+    DocumentKind.REQUEST: _of_request,
+    DocumentKind.STREAM: _of_request,
 }
 
 

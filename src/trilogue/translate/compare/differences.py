@@ -12,7 +12,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from trilogue.base.json.text import dumps
+from trilogue.base.json_text import dumps
 from trilogue.model import Json
 
 MOST_ALIGNED = 400

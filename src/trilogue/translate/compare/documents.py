@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from trilogue.base.json.text import parse, parse_object, parse_request, parse_upstream
+from trilogue.base.json_text import parse, parse_object, parse_request, parse_upstream
 from trilogue.errors import BadRequest, UpstreamError, UpstreamFailure
 from trilogue.model import Collector, Event, Failed, Failure, Json, Protocol, Response, Sequencer
 from trilogue.protocols.registry import CODECS
-from trilogue.translate.compare.detect import Kind, is_stream, kind_of, protocol_of_body, protocol_of_stream
+from trilogue.translate.compare.detect import DocumentKind, is_stream, kind_of, protocol_of_body, protocol_of_stream
 from trilogue.translate.compare.differences import Difference, differences
 from trilogue.translate.compare.tree import Reading
 
@@ -22,7 +22,7 @@ from trilogue.translate.compare.tree import Reading
 class ComparedDocument(Struct, frozen=True):
     """One document: what it is, in which protocol, and its bytes."""
 
-    kind: Kind
+    kind: DocumentKind
     protocol: Protocol
     data: bytes
 
@@ -30,17 +30,19 @@ class ComparedDocument(Struct, frozen=True):
 class SeveralProtocols(BadRequest):
     """A document whose protocol cannot be found out."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: DocumentKind) -> None:
         super().__init__(f"this {kind.value} could be of several protocols: say which one it is")
 
 
-def read_document(data: bytes, *, protocol: Protocol | None = None, kind: Kind | None = None) -> ComparedDocument:
+def read_document(
+    data: bytes, *, protocol: Protocol | None = None, kind: DocumentKind | None = None
+) -> ComparedDocument:
     """Return a document with its kind and protocol, which are found out unless they are given.
 
     Raises `BadRequest` if it is neither JSON nor a stream, and `SeveralProtocols` if the protocol cannot be found out.
     """
-    body = None if kind is Kind.STREAM else parse_object(data)
-    if body is None and kind is not Kind.STREAM and not is_stream(data):
+    body = None if kind is DocumentKind.STREAM else parse_object(data)
+    if body is None and kind is not DocumentKind.STREAM and not is_stream(data):
         parse(data, BadRequest)
         raise BadRequest("it must be a JSON object or a stream of server-sent events")
     kind = kind or kind_of(data, body)
@@ -57,7 +59,7 @@ def compare_documents(a: ComparedDocument, b: ComparedDocument, *, reasoning: bo
     each other are one text, and white space in texts does not count. `reasoning`: False to leave out earlier reasoning.
     """
     across = a.protocol is not b.protocol
-    if (a.kind is Kind.REQUEST) is not (b.kind is Kind.REQUEST):
+    if (a.kind is DocumentKind.REQUEST) is not (b.kind is DocumentKind.REQUEST):
         raise BadRequest(f"a {a.kind.value} cannot be compared with a {b.kind.value}")
     a_tree, b_tree = (_MEANINGS[one.kind](one, Reading(across=across, reasoning=reasoning)) for one in (a, b))
     return list(differences(a_tree, b_tree, loose=across))
@@ -135,9 +137,9 @@ def _failure_tree(failure: Failure) -> Json:
     return {"failure": {"kind": failure.kind.value, "code": failure.code, "message": failure.message}}
 
 
-_MEANINGS: dict[Kind, Callable[[ComparedDocument, Reading], Json]] = {
-    Kind.REQUEST: _of_request,
-    Kind.RESPONSE: _of_response,
-    Kind.STREAM: _of_stream,
-    Kind.ERROR: _of_error,
+_MEANINGS: dict[DocumentKind, Callable[[ComparedDocument, Reading], Json]] = {
+    DocumentKind.REQUEST: _of_request,
+    DocumentKind.RESPONSE: _of_response,
+    DocumentKind.STREAM: _of_stream,
+    DocumentKind.ERROR: _of_error,
 }

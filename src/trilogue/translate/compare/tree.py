@@ -14,7 +14,7 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import fields
 
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.model import (
     SEAL_PREFIXES,
     SEAL_STEM,

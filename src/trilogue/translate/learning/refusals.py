@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from trilogue.base.json.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.model import Failure, FailureKind, Json, Protocol
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.learning.options import usable

@@ -1,18 +1,26 @@
-"""Removal of the reasoning of earlier turns, for an upstream that does not accept it any more.
+"""Removal of reasoning and sealed values that an upstream does not accept from the history of a request.
 
-Signatures are bound to account, model and conversation. If one is refused, the conversation can continue without.
+Signatures are bound to account, model and conversation. If one is refused, the conversation can continue without the
+reasoning of earlier turns (`strip_reasoning`).
+
+A client that talked to an upstream of another protocol before has its values in the history: sealed signatures,
+encrypted reasoning, search results. The provider of its own protocol did not make them and refuses them with a 400, so
+they are removed from a request that stays in its protocol (`without_sealed`). Values that another gateway has sealed
+came from the upstream and go back to it: that gateway can read them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from trilogue.base.json.text import parse_request
+from trilogue.base.json_text import parse_request
 from trilogue.model import (
+    SEAL_PREFIXES,
     Block,
     Json,
     Ledger,
@@ -28,7 +36,10 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Target
+from trilogue.protocols.content.sealed import Cleaning
 from trilogue.protocols.registry import CODECS
+from trilogue.translate.reasoning.seal import Sealer
+from trilogue.vendors.profiles.profile import Profile
 
 UNSIGNED = ""
 """the value of all reasoning that is only text: servers that sign nothing make it, and Anthropic refuses it"""
@@ -185,3 +196,31 @@ def _lacks_thinking(request: Request) -> bool:
     if first is None or first is request.turns[-1]:
         return False
     return not isinstance(first.blocks[0], Reasoning)
+
+
+def without_sealed(
+    body: dict[str, Json],
+    protocol: Protocol,
+    ledger: Ledger,
+    sealer: Sealer | None = None,
+    profile: Profile | None = None,
+) -> dict[str, Json]:
+    """Return the request without sealed values, which are declared; the same object if there are none.
+
+    `sealer`: only values that it can open are removed; without it, all. `profile`: what the upstream accepts of earlier
+    reasoning that is only text; without it, all.
+    """
+    plain_text = profile is None or accepts_text(protocol, profile)
+    field = (profile.reasoning_field if profile is not None else None) or ""
+    return CODECS[protocol].without_sealed(body, Cleaning(ledger, partial(_is_sealed, sealer), plain_text, field))
+
+
+def accepts_text(protocol: Protocol, profile: Profile) -> bool:
+    """Return whether an upstream accepts earlier reasoning that is only text."""
+    return CODECS[protocol].text_reasoning or profile.raw_reasoning
+
+
+def _is_sealed(sealer: Sealer | None, value: Json) -> bool:
+    if not isinstance(value, str) or not value.startswith(SEAL_PREFIXES):
+        return False
+    return sealer is None or not sealer.of_another(value)

@@ -12,7 +12,7 @@ from secrets import token_hex
 from typing import Protocol as Interface
 from urllib.parse import urlsplit
 
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import ClientError, UpstreamProtocolError
 from trilogue.model import Collector, Event, Failed, Failure, FailureKind, Json, Request
 from trilogue.protocols.registry import codec

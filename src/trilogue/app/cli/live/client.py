@@ -7,7 +7,7 @@ import time
 
 from msgspec import Struct, field
 
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.errors import UpstreamError
 from trilogue.model import Json, Protocol
 from trilogue.net.client.interface import Transport, UpstreamRequest, UpstreamTimeouts

@@ -10,7 +10,7 @@ from msgspec import Struct
 from trilogue.app.cli.live.asks import ProbeRequest, asks
 from trilogue.app.cli.live.client import ProbedServer, Received, ask_server
 from trilogue.app.cli.live.live_rules import finding
-from trilogue.base.json.text import parse_object, parse_upstream
+from trilogue.base.json_text import parse_object, parse_upstream
 from trilogue.base.sse import SseParser
 from trilogue.errors import TrilogueError, UpstreamProtocolError
 from trilogue.lint import Finding, lint_error, lint_response, lint_stream

@@ -14,15 +14,15 @@ from msgspec import Struct
 
 from trilogue.app.embed.sdk.upstream import BridgeUpstream
 from trilogue.base.headers import OF_CONNECTION, named_by_connection
-from trilogue.base.json.text import dump, parse_request, parse_upstream
+from trilogue.base.json_text import dump, parse_request, parse_upstream
 from trilogue.errors import ClientError, TrilogueError, UpstreamError, UpstreamProtocolError
 from trilogue.http import HttpSettings, Report
 from trilogue.model import Failure, FailureKind, Json, Ledger, Loss, Protocol, Usage, loss_header_value
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS, protocol_of_client
-from trilogue.translate.exchange import Exchange, default_sealer
-from trilogue.translate.reasoning.unseal import without_sealed
+from trilogue.translate.pipeline import Exchange, default_sealer
+from trilogue.translate.reasoning.removal import without_sealed
 from trilogue.translate.requests import translate_request
 from trilogue.translate.responses import Stamp, collect_stream, translate_response
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from trilogue.app.embed.sdk.bridge import Bridge, BridgeCall
-from trilogue.base.json.text import parse_upstream
+from trilogue.base.json_text import parse_upstream
 from trilogue.errors import UpstreamError
 from trilogue.model import Failure, FailureKind
 from trilogue.protocols.failure.convert import failure_of

@@ -10,7 +10,7 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue.base.clock import steady_time
-from trilogue.base.json.text import dump
+from trilogue.base.json_text import dump
 from trilogue.gateway.admin.audit import note_sign_in
 from trilogue.gateway.admin.console import INDEX, console_files
 from trilogue.gateway.admin.identity import CONSOLE, KEY, identity_of, key_owner, session_in, session_secrets

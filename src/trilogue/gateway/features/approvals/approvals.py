@@ -16,15 +16,15 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from trilogue.base.json.text import DECODE_ERRORS
+from trilogue.base.json_text import DECODE_ERRORS
 from trilogue.base.text import printable
 from trilogue.errors import UpstreamError
 from trilogue.net.client.interface import UpstreamRequest, UpstreamTimeouts
 from trilogue.net.client.transport import HttpTransport
 from trilogue.net.client.webhooks import signed_headers
 from trilogue.policies import Pending
-from trilogue.policies.checks import Trouble
-from trilogue.policies.shipped.approve import Approval, ApprovalQuestion, Webhook
+from trilogue.policies.checks import PolicyProblem
+from trilogue.policies.shipped.approve import Approval, ApprovalQuestion, WebhookTarget
 
 MOST_BYTES = 64 * 1024
 FIRST_PAUSE = 1.0
@@ -49,7 +49,7 @@ class WebhookSender:
     def __init__(self) -> None:
         self._transport: HttpTransport | None = None
 
-    async def send(self, webhook: Webhook, message_id: str, question: object, until: float) -> Approval | None:
+    async def send(self, webhook: WebhookTarget, message_id: str, question: object, until: float) -> Approval | None:
         """Send a question, and return the decision that the response has; None if it has none."""
         body, pause = msgspec.json.encode({"type": "approval", "approval": question}), FIRST_PAUSE
         while (left := until - time.time()) > 0:
@@ -73,7 +73,7 @@ class WebhookSender:
         if self._transport is not None:
             await self._transport.aclose()
 
-    async def _post(self, webhook: Webhook, message_id: str, body: bytes, seconds: float) -> tuple[int, bytes]:
+    async def _post(self, webhook: WebhookTarget, message_id: str, body: bytes, seconds: float) -> tuple[int, bytes]:
         self._transport = self._transport or HttpTransport()
         now = int(time.time())
         headers = signed_headers(webhook.secret, message_id, now, body)
@@ -161,7 +161,7 @@ class Approvals:
     async def ask(self, question: ApprovalQuestion, pending: Pending, request_id: str) -> object:
         """Wait for a decision and return it. The caller stops waiting after the time limit."""
         if len(self) >= MOST_WAITING:
-            return Trouble("too many calls wait for approval")
+            return PolicyProblem("too many calls wait for approval")
         now = time.time()
         asked = WaitingApproval(
             id=f"apr_{secrets.token_hex(8)}",

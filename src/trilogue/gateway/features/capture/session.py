@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from trilogue.base.json.text import DECODE_ERRORS, dumps, parse_object
+from trilogue.base.json_text import DECODE_ERRORS, dumps, parse_object
 from trilogue.base.posix import fcntl
 from trilogue.capture import CaptureFolder
 from trilogue.gateway.record import RequestRecord

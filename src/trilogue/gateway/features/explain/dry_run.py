@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trilogue.base.clock import steady_time
-from trilogue.base.json.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.capture import shown_headers, shown_url
 from trilogue.errors import ClientError
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
@@ -29,7 +29,7 @@ from trilogue.routing.models.router import Upstream
 from trilogue.routing.pool.choice.account import AccountRequest
 from trilogue.routing.pool.choice.conversation import sticky_key
 from trilogue.routing.pool.pools import describe
-from trilogue.translate.compare.detect import Kind, protocol_of_body
+from trilogue.translate.compare.detect import DocumentKind, protocol_of_body
 
 MOST_ACCOUNTS = 20
 """accounts of a target that are listed in the order in which they would be tried"""
@@ -51,7 +51,7 @@ async def _dry_run(call: AdminCall) -> Reply:
     report: dict[str, Json] = {"protocol": protocol and protocol.short, "guessed": protocol is None, "problem": None}
     try:
         fields = parse_request(body)
-        protocol = protocol or protocol_of_body(fields, Kind.REQUEST) or next(iter(Protocol))
+        protocol = protocol or protocol_of_body(fields, DocumentKind.REQUEST) or next(iter(Protocol))
         report["protocol"] = protocol.short
         asked = read_asked(body, gateway.models.only_model, strict=None)
         report |= {"model": asked.model, "stream": asked.stream, "refers_to_state": _refers_to_state(fields)}

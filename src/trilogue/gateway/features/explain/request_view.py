@@ -18,7 +18,7 @@ from trilogue.gateway.features.usage.observer import cost_of
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.record import CacheUse, RequestRecord, loss_codes
 from trilogue.model import LOSSES, Json, Loss, Protocol, Usage
-from trilogue.model.loss_advice import ADVICE
+from trilogue.model.losses import ADVICE
 from trilogue.policies import Record
 from trilogue.routing.pool.decision import ADJUSTED, PROBE, STRIPPED, Attempt, Decision
 from trilogue.vendors.profiles.lookup import rows_for, vendor_for

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Raw
 
-from trilogue.base.json.text import DECODE_ERRORS
+from trilogue.base.json_text import DECODE_ERRORS
 from trilogue.errors import TrilogueError
 from trilogue.gateway.record import BACKGROUND, INTERNAL, RequestRecord
 from trilogue.model import NO_SAMPLING, FormatKind, Json, Protocol, Request, Sampling, StopReason, Usage

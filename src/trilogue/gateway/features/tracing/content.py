@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from trilogue.base.json.text import dump, parse_object, parse_request, parse_upstream
+from trilogue.base.json_text import dump, parse_object, parse_request, parse_upstream
 from trilogue.errors import TrilogueError
 from trilogue.gateway.features.tracing.attributes import (
     CONTENT_TRUNCATED,

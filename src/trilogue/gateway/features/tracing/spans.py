@@ -19,7 +19,7 @@ from msgspec import Struct
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
-from trilogue.base.json.text import LARGE_BYTES
+from trilogue.base.json_text import LARGE_BYTES
 from trilogue.gateway.features.tracing.attributes import (
     ERROR_TYPE,
     FINISH_REASONS,

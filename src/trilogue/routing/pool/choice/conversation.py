@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.base.json.text import DECODE_ERRORS, LARGE_BYTES, dump, has_too_many_fields
+from trilogue.base.json_text import DECODE_ERRORS, LARGE_BYTES, dump, has_too_many_fields
 from trilogue.model import Json, Protocol
 from trilogue.protocols.registry import CODECS
 
