@@ -24,7 +24,7 @@ from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.remedies import remedied
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request, translate_request_with
-from trilogue.vendors.profiles.profile import UNCHANGED, Profile
+from trilogue.vendors.profile import UNCHANGED, Profile
 
 _REASONING_CODES = ("reasoning.", "thinking.")
 

@@ -10,42 +10,10 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from trilogue.upstreams.settings import ProviderSettings
-from trilogue.vendors.presets import PRESETS
-
-HOSTS: dict[str, str] = {
-    **{
-        urlsplit(url).hostname or "": preset.name
-        for preset in PRESETS.values()
-        if not preset.port
-        for url in preset.urls.values()
-        if "{" not in url
-    },
-    # Where Codex sends requests that a ChatGPT subscription pays for.
-    "chatgpt.com": "openai",
-}
-"""hosts of vendors, with the name of the vendor"""
+from trilogue.vendors.table import KEY_HOSTS, KEY_PREFIXES
 
 SCHEMES = ("https",)
 
-_BEGINNINGS = {
-    "sk-ant-": "anthropic",
-    "sk-or-": "openrouter",
-    "sk-proj-": "openai",
-    "sk-svcacct-": "openai",
-    # The access token of a ChatGPT subscription is a JSON Web Token.
-    "eyJ": "openai",
-    "gsk_": "groq",
-    "xai-": "xai",
-    "AIza": "gemini",
-    "pplx-": "perplexity",
-    "csk-": "cerebras",
-    "fw_": "fireworks",
-    "nvapi-": "nvidia",
-    "tgp_": "together",
-    "ghp_": "github",
-    "gho_": "github",
-    "github_pat_": "github",
-}
 _CREDENTIAL_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
 
 
@@ -55,12 +23,12 @@ def vendor_of_host(url: str) -> str:
     host = parts.hostname or ""
     if parts.scheme not in SCHEMES:
         return ""
-    return next((name for known, name in HOSTS.items() if host == known or host.endswith(f".{known}")), "")
+    return next((name for known, name in KEY_HOSTS.items() if host == known or host.endswith(f".{known}")), "")
 
 
 def vendor_of_key(key: str) -> str:
     """Return the vendor that has issued a key; "" if its beginning does not show it."""
-    return next((vendor for beginning, vendor in _BEGINNINGS.items() if key.startswith(beginning)), "")
+    return next((vendor for beginning, vendor in KEY_PREFIXES.items() if key.startswith(beginning)), "")
 
 
 def client_account_problems(provider: ProviderSettings) -> Iterator[tuple[str, str]]:
@@ -79,4 +47,4 @@ def client_account_problems(provider: ProviderSettings) -> Iterator[tuple[str, s
 
 
 def _vendors() -> str:
-    return ", ".join(dict.fromkeys(HOSTS.values()))
+    return ", ".join(dict.fromkeys(KEY_HOSTS.values()))

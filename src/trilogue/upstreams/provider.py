@@ -31,7 +31,7 @@ from trilogue.upstreams.redaction import Redactor
 from trilogue.upstreams.settings import AccountSettings
 from trilogue.upstreams.settings import ProviderSettings as ProviderConfig
 from trilogue.upstreams.timeouts import ProviderTimeouts as Clocks
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 log = structlog.get_logger("trilogue.server")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
@@ -14,27 +14,18 @@ from trilogue.routing.pool.settings import AccountLimits, PoolSettings
 from trilogue.upstreams.profiles import ProfileSettings
 from trilogue.upstreams.sources import ClientSource
 from trilogue.upstreams.timeouts import Seconds, TimeoutSettings
-from trilogue.vendors.prices.book import PriceBook
-from trilogue.vendors.prices.stated import FREE, Price
-from trilogue.vendors.profiles.facts import ModelFacts, facts_for
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.price import FREE, Price
+from trilogue.vendors.price_lookup import PriceBook
+from trilogue.vendors.profile import UNKNOWN_VENDOR, Profile
+from trilogue.vendors.profile_lookup import ModelFacts, facts_for
+from trilogue.vendors.table import PROFILED
 
 Weight = Annotated[float, Meta(gt=0, le=1_000_000)]
 Priority = Annotated[int, Meta(ge=1, le=1_000)]
-VendorName = Literal[
-    "openai",
-    "azure",
-    "anthropic",
-    "deepseek",
-    "mistral",
-    "moonshot",
-    "groq",
-    "xai",
-    "gemini",
-    "openrouter",
-    "ollama",
-    "none",
-]
+if TYPE_CHECKING:
+    VendorName = str
+else:
+    VendorName = Literal[(*PROFILED, UNKNOWN_VENDOR)]
 Auth = Literal["auto", "bearer", "x-api-key", "api-key"]
 
 _CACHE: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ from trilogue.model import SEAL_PREFIXES, Json, Ledger, Protocol
 from trilogue.protocols.content.sealed import Cleaning
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 
 def without_sealed(

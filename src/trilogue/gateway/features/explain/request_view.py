@@ -22,7 +22,7 @@ from trilogue.model import LOSSES, Json, Loss, Protocol, Usage
 from trilogue.model.loss_advice import ADVICE
 from trilogue.policies import Record
 from trilogue.routing.pool.decision import Attempt
-from trilogue.vendors.profiles.lookup import rows_for, vendor_for
+from trilogue.vendors.profile_lookup import rows_for, vendor_for
 
 MOST_CHARACTERS = 300
 

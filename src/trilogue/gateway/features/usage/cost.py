@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from trilogue.gateway.features.usage.ledger.counts import HOUR_SECONDS
 from trilogue.gateway.record import RequestRecord
-from trilogue.vendors.prices.book import PriceBook
-from trilogue.vendors.prices.price import Money
+from trilogue.vendors.price import Money
+from trilogue.vendors.price_lookup import PriceBook
 
 
 def cost_of(record: RequestRecord, books: Mapping[str, PriceBook]) -> Money | None:

@@ -21,8 +21,8 @@ from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import MOST_TOKENS
 from trilogue.routing.models.router import Router
-from trilogue.vendors.prices.book import PriceBook
-from trilogue.vendors.prices.price import TokenPrices
+from trilogue.vendors.price import TokenPrices
+from trilogue.vendors.price_lookup import PriceBook
 
 LOCAL = "local"
 """the key of clients of a gateway without keys"""

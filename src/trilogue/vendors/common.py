@@ -1,14 +1,15 @@
-"""Rows for models and servers that no other row covers: the common core of each protocol."""
+"""Rows of any vendor or of several, which come after those of each vendor: the common core of each protocol."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from trilogue.model import Tier
-from trilogue.vendors.profiles.profile import ANY_VENDOR, FIRST_VERSION, ProfileRow
+from trilogue.vendors.profile import ANY_VENDOR, FIRST_VERSION, UNKNOWN_VENDOR, ProfileRow
+from trilogue.vendors.table import PROFILED
 
 _ALL = ""
-_OTHERS = "anthropic deepseek mistral moonshot groq xai gemini ollama openrouter none"
+_OTHERS = " ".join([name for name in PROFILED if name not in ("openai", "azure")] + [UNKNOWN_VENDOR])
 # Families of open weights; which server runs them is not known, so this goes by the name.
 _NO_REASONING = r"llama|meta-llama|codellama|gemma|mi[sx]tral|ministral|codestral|phi-?[34]|qwen-?2|command|granite"
 
@@ -24,7 +25,7 @@ CORE: dict[str, Any] = {
 }
 """fields of the profile of servers that accept only the common core of Chat Completions"""
 
-ROWS = (
+COMMON_ROWS = (
     ProfileRow(
         vendors="deepseek mistral moonshot groq xai gemini ollama",
         protocols="messages responses",

@@ -1,43 +1,28 @@
-"""The vendor of an upstream: by its name in the configuration, or by the names of its models."""
+"""The vendor of an upstream, recognised by its address, by its name in the configuration, or by the name of a model."""
 
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from trilogue.model import Protocol
+from trilogue.vendors.table import PRESETS, PROFILED, VENDORS
 
-VENDORS = (
-    "openai",
-    "azure",
-    "anthropic",
-    "deepseek",
-    "mistral",
-    "moonshot",
-    "groq",
-    "xai",
-    "gemini",
-    "openrouter",
-    "ollama",
-)
-"""the vendors with rows in the table"""
-
-# Other words for a vendor in the name of a provider.
-_OTHER_NAMES = {"google": "gemini", "grok": "xai", "kimi": "moonshot", "claude": "anthropic", "aoai": "azure"}
+_OTHER_NAMES = {name: vendor.name for vendor in VENDORS for name in vendor.other_names}
+"""other words for a vendor in the name of a provider"""
 
 # Words in the name of a provider which show that it only has the API of a vendor.
 _NOT_A_VENDOR = frozenset({"compatible", "compat", "like", "litellm", "proxy", "mirror", "vllm", "local", "mock"})
 
-_MAKERS = (
-    (r"gpt-oss", ""),  # open weights, which any vendor may serve
-    (r"gpt-|chatgpt|o\d|codex|computer-use", "openai"),
-    (r"claude", "anthropic"),
-    (r"deepseek", "deepseek"),
-    (r"kimi|moonshot", "moonshot"),
-    (r"(open-)?mi[sx]tral|ministral|magistral|codestral|devstral|pixtral", "mistral"),
-    (r"grok", "xai"),
-    (r"gemini", "gemini"),
+_OPEN_WEIGHTS = "gpt-oss"
+"""the beginning of the names of weights which any vendor may serve, and which look like those of one"""
+
+_MAKER_PATTERNS = (
+    (re.compile(_OPEN_WEIGHTS), ""),
+    *((re.compile(vendor.models), vendor.name) for vendor in VENDORS if vendor.models),
 )
-_MAKER_PATTERNS = tuple((re.compile(pattern), vendor) for pattern, vendor in _MAKERS)
+_HOST_PATTERNS = tuple((re.compile(vendor.hosts), vendor.name) for vendor in VENDORS if vendor.hosts)
+_OLLAMA_PORT = PRESETS["ollama"].port
 
 _PREFIXES = re.compile(r"(?:[a-z-]+\.)*(?:anthropic|openai|mistral|deepseek|moonshotai)\.|ft:")
 """prefixes of names on Bedrock (`us.anthropic.claude-…`) and of fine-tuned models"""
@@ -53,6 +38,18 @@ def plain_name(model: str) -> str:
     return name.replace(".", "-") if name.startswith("claude") else name
 
 
+def vendor_of(base_url: str, provider: str = "") -> str:
+    """Return the vendor, known by the upstream's address or its name in the configuration, or "" if unknown."""
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    for pattern, vendor in _HOST_PATTERNS:
+        if pattern.fullmatch(host):
+            return vendor
+    if parts.netloc.endswith(f":{_OLLAMA_PORT}"):
+        return "ollama"
+    return vendor_named(provider)
+
+
 def vendor_named(provider: str) -> str:
     """Return the vendor whose name is part of a provider's name (`azure-eu`, `my_mistral`); "" if there is none.
 
@@ -61,7 +58,7 @@ def vendor_named(provider: str) -> str:
     words = re.split(r"[^a-z0-9]+", provider.lower())
     if not _NOT_A_VENDOR.isdisjoint(words):
         return ""
-    found = (word if word in VENDORS else _OTHER_NAMES.get(word, "") for word in words)
+    found = (word if word in PROFILED else _OTHER_NAMES.get(word, "") for word in words)
     return next(filter(None, found), "")
 
 
@@ -82,5 +79,5 @@ def vendor_of_model(protocol: Protocol, model: str) -> str:
         return maker if protocol.traits.maker == maker else ""
     owner, slash, _ = model.rpartition("/")
     # Hugging Face names have an owner, and usually capital letters.
-    is_weights = (slash and owner.lower() not in VENDORS) or model != model.lower()
+    is_weights = (slash and owner.lower() not in PROFILED) or model != model.lower()
     return "" if is_weights and maker != "openai" else maker
