@@ -1,4 +1,4 @@
-"""The vendor of an upstream, recognised by its address, by its name in the configuration, or by the name of a model."""
+"""Which vendor is meant: by an address, a key, the name of a provider, or the name of a model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from urllib.parse import urlsplit
 
 from trilogue.model import Protocol
-from trilogue.vendors.table import PRESETS, PROFILED, VENDORS
+from trilogue.vendors.table import KEY_HOSTS, KEY_PREFIXES, PRESETS, PROFILED, VENDORS
 
 _OTHER_NAMES = {name: vendor.name for vendor in VENDORS for name in vendor.other_names}
 """other words for a vendor in the name of a provider"""
@@ -24,18 +24,11 @@ _MAKER_PATTERNS = (
 _HOST_PATTERNS = tuple((re.compile(vendor.hosts), vendor.name) for vendor in VENDORS if vendor.hosts)
 _OLLAMA_PORT = PRESETS["ollama"].port
 
+KEY_SCHEMES = ("https",)
+"""how addresses begin that keys of clients may go to"""
+
 _PREFIXES = re.compile(r"(?:[a-z-]+\.)*(?:anthropic|openai|mistral|deepseek|moonshotai)\.|ft:")
 """prefixes of names on Bedrock (`us.anthropic.claude-…`) and of fine-tuned models"""
-
-
-def plain_name(model: str) -> str:
-    """Return the name that patterns are matched with: the last part, in lower case, without prefixes of clouds.
-
-    Some vendors write the versions of Claude with a dot (`claude-sonnet-4.5`), Anthropic with a hyphen.
-    """
-    name = _PREFIXES.sub("", model.rsplit("/", 1)[-1].lower(), count=1)
-    # GitHub Copilot and OpenRouter write claude-sonnet-4.5.
-    return name.replace(".", "-") if name.startswith("claude") else name
 
 
 def vendor_of(base_url: str, provider: str = "") -> str:
@@ -50,6 +43,20 @@ def vendor_of(base_url: str, provider: str = "") -> str:
     return vendor_named(provider)
 
 
+def vendor_of_host(url: str) -> str:
+    """Return the vendor whose keys may go to an address; "" if it is not known to be a vendor's own."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme not in KEY_SCHEMES:
+        return ""
+    return next((name for known, name in KEY_HOSTS.items() if host == known or host.endswith(f".{known}")), "")
+
+
+def vendor_of_key(key: str) -> str:
+    """Return the vendor that has issued a key; "" if its beginning does not show it."""
+    return next((vendor for beginning, vendor in KEY_PREFIXES.items() if key.startswith(beginning)), "")
+
+
 def vendor_named(provider: str) -> str:
     """Return the vendor whose name is part of a provider's name (`azure-eu`, `my_mistral`); "" if there is none.
 
@@ -60,6 +67,16 @@ def vendor_named(provider: str) -> str:
         return ""
     found = (word if word in PROFILED else _OTHER_NAMES.get(word, "") for word in words)
     return next(filter(None, found), "")
+
+
+def plain_name(model: str) -> str:
+    """Return the name that patterns are matched with: the last part, in lower case, without prefixes of clouds.
+
+    Some vendors write the versions of Claude with a dot (`claude-sonnet-4.5`), Anthropic with a hyphen.
+    """
+    name = _PREFIXES.sub("", model.rsplit("/", 1)[-1].lower(), count=1)
+    # GitHub Copilot and OpenRouter write claude-sonnet-4.5.
+    return name.replace(".", "-") if name.startswith("claude") else name
 
 
 def maker_of(model: str) -> str:

@@ -31,8 +31,8 @@ routes:
   - {match: "fallback", targets: [anthropic/text, configured/text]}
 """
 PATCH = """\
-import trilogue.upstreams.client_accounts as one
-one.SCHEMES = ("http",)
+import trilogue.vendors.recognition as one
+one.KEY_SCHEMES = ("http",)
 one.KEY_HOSTS.clear()
 one.KEY_HOSTS.update({"127.0.0.1": "anthropic", "localhost": "openai"})
 """
