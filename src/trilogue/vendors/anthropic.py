@@ -10,7 +10,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from trilogue.vendors.price import REGISTRIES, REGISTRIES_DATED, PriceRow, Rates, rates
-from trilogue.vendors.profile import FIRST_VERSION, ProfileRow, context_window, levels, tiers_but
+from trilogue.vendors.profile import ALL_MODELS, FIRST_VERSION, ProfileRow, context_window, levels, tiers_but
 from trilogue.vendors.vendor import MESSAGES, ModelFamily, Preset, Vendor
 
 # Model names come with and without dates and cloud suffixes (`-20250514`, `@20250514`); see `plain_name`.
@@ -20,8 +20,6 @@ _FIRST_4 = r"claude-(opus|sonnet)-4(-0|-2025|$|@)"
 _BUDGET = r"claude-(3-7|(opus|sonnet)-4(-0|-1(?!\d)|-2025|$|@)|(opus|sonnet|haiku)-4-5)"
 _MIDDLE = r"claude-(opus|sonnet|haiku)-4-6"
 _BEFORE_47 = rf"{_NO_THINKING}|{_BUDGET}|{_MIDDLE}"
-# Patterns are tried from the first row to the last, so the rows for all models come after those for some.
-_ALL = ""
 _SCOPE = {"vendors": "anthropic", "protocols": "messages"}
 _PAGE = "https://platform.claude.com/docs/en/about-claude/pricing"
 _SEARCHES = Decimal(10)
@@ -75,7 +73,7 @@ _THINKING = (
     ),
     ProfileRow(
         **_SCOPE,
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"reasons": "asked"},
         what="think only if requested",
         sure="documented",
@@ -112,7 +110,7 @@ _THINKING = (
     _efforts(rf"{_NO_THINKING}|{_FIRST_4}|claude-(3-7|opus-4-1(?!\d)|(sonnet|haiku)-4-5)", "", "claude-sonnet-4-5"),
     _efforts(r"claude-opus-4-5", "low medium high", "claude-opus-4-5"),
     _efforts(_MIDDLE, "low medium high max", "claude-sonnet-4-6"),
-    _efforts(_ALL, "low medium high xhigh max", "claude-sonnet-5"),
+    _efforts(ALL_MODELS, "low medium high xhigh max", "claude-sonnet-5"),
     ProfileRow(
         **_SCOPE,
         models=r"claude-(opus-5|opus-4-8)",
@@ -127,7 +125,7 @@ _THINKING = (
 _SETTINGS = (
     ProfileRow(
         **_SCOPE,
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"fills_arguments": False},
         what="optional arguments without a value are not in a call; an empty one is meant",
         sure="choice",
@@ -145,7 +143,7 @@ _SETTINGS = (
     ),
     ProfileRow(
         **_SCOPE,
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"sampling_with_reasoning": False},
         what="with thinking, temperature must be 1 and top_k is not accepted",
         sure="documented",
@@ -167,7 +165,7 @@ _SETTINGS = (
     _limit(r"claude-opus-4(-0|-1(?!\d)|-2025|$|@)", 32_000, 8_192, "claude-opus-4-1"),
     _limit(_FIRST_4, 64_000, 8_192, "claude-sonnet-4-20250514"),
     _limit(r"claude-(opus|sonnet|haiku)-4-5", 64_000, 32_000, "claude-haiku-4-5"),
-    _limit(_ALL, 128_000, 32_000, "claude-opus-4-6"),
+    _limit(ALL_MODELS, 128_000, 32_000, "claude-opus-4-6"),
     ProfileRow(
         **_SCOPE,
         models=rf"(?!{_NO_THINKING}|{_BUDGET})",
@@ -188,7 +186,7 @@ _SETTINGS = (
     ),
     ProfileRow(
         **_SCOPE,
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"closed_schemas": True, "max_strict_tools": 20, "plain_tool_schemas": True},
         what=(
             "schemas must close every object and have no limits on numbers, lengths and counts; at most 20 strict tools"
@@ -221,7 +219,7 @@ _SETTINGS = (
     ),
     ProfileRow(
         **_SCOPE,
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"image_types": ("image/jpeg", "image/png", "image/gif", "image/webp")},
         what="images must be JPEG, PNG, GIF or WebP",
         sure="documented",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from trilogue.vendors.price import Peak, PriceRow, rates
-from trilogue.vendors.profile import ProfileRow, context_window, levels
+from trilogue.vendors.profile import ALL_MODELS, ProfileRow, context_window, levels
 from trilogue.vendors.vendor import CHAT, MESSAGES, ModelFamily, Preset, Vendor
 
-_ALL = ""
 _PAGE = "https://api-docs.deepseek.com/quick_start/pricing"
 _PEAK_HOURS = (1, 2, 3, 6, 7, 8, 9)
 
@@ -44,7 +43,7 @@ _PROFILES = (
     ProfileRow(
         vendors="deepseek",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={
             "reasons": "asked",
             "thinking_switch": "thinking",
@@ -59,7 +58,7 @@ _PROFILES = (
     ProfileRow(
         vendors="deepseek",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"json_schema": False, "json_word": True},
         what="no json_schema, only json_object, which requires the word json in the messages",
         sure="documented",

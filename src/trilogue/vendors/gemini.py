@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from trilogue.vendors.price import REGISTRIES, REGISTRIES_DATED, PriceRow, quoted, rates
-from trilogue.vendors.profile import ProfileRow, context_window, levels
+from trilogue.vendors.profile import ALL_MODELS, ProfileRow, context_window, levels
 from trilogue.vendors.vendor import CHAT, ModelFamily, Parameter, Preset, Vendor
 
-_ALL = ""
 _SOURCE = f"{REGISTRIES}; api-evangelist/gemini"
 
 _PROFILES = (
@@ -32,7 +31,7 @@ _PROFILES = (
     ProfileRow(
         vendors="gemini",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"reasons": "always", "efforts": levels("minimal low medium high")},
         what="effort minimal to high",
         sure="documented",
@@ -42,7 +41,7 @@ _PROFILES = (
     ProfileRow(
         vendors="gemini",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={
             "penalties": False,
             "seed": False,
@@ -60,7 +59,7 @@ _PROFILES = (
     ProfileRow(
         vendors="gemini",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"call_signatures": True},
         what="from Gemini 3 on, tool calls of the current turn must be sent back with their signature",
         sure="several",

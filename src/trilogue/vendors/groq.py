@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from trilogue.vendors.price import quoted
-from trilogue.vendors.profile import ProfileRow, levels
+from trilogue.vendors.profile import ALL_MODELS, ProfileRow, levels
 from trilogue.vendors.vendor import CHAT, Preset, Vendor
-
-_ALL = ""
 
 _PROFILES = (
     ProfileRow(
@@ -32,7 +30,7 @@ _PROFILES = (
     ProfileRow(
         vendors="groq",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"reasons": "never", "efforts": ()},
         what="no effort on models that do not reason",
         sure="several",
@@ -42,7 +40,7 @@ _PROFILES = (
     ProfileRow(
         vendors="groq",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"logprobs": False, "penalties": False, "message_names": False, "several_choices": False, "max_stops": 4},
         what="unknown fields are a 400 (store, top_k, logprobs, logit_bias, …)",
         sure="documented",

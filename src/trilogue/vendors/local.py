@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trilogue.model import Protocol
-from trilogue.vendors.profile import ProfileRow, levels
+from trilogue.vendors.profile import ALL_MODELS, ProfileRow, levels
 from trilogue.vendors.vendor import CHAT, MESSAGES, RESPONSES, STATELESS, Preset, Vendor
-
-_ALL = ""
 
 _OLLAMA = (
     ProfileRow(
@@ -24,7 +22,7 @@ _OLLAMA = (
     ProfileRow(
         vendors="ollama",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"efforts": levels("none low medium high max"), "reasoning_field": "reasoning"},
         what="effort high, medium, low, max or none",
         sure="documented",

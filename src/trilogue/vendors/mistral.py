@@ -1,12 +1,10 @@
-"""Mistral."""
+"""Mistral, which refuses requests with fields that it does not know."""
 
 from __future__ import annotations
 
 from trilogue.vendors.price import quoted
-from trilogue.vendors.profile import ProfileRow, context_window, levels
+from trilogue.vendors.profile import ALL_MODELS, ProfileRow, context_window, levels
 from trilogue.vendors.vendor import CHAT, ModelFamily, Preset, Vendor
-
-_ALL = ""
 
 _PROFILES = (
     ProfileRow(
@@ -22,7 +20,7 @@ _PROFILES = (
     ProfileRow(
         vendors="mistral",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"reasons": "never", "efforts": ()},
         what="effort is accepted only by the models that reason",
         sure="once",
@@ -32,7 +30,7 @@ _PROFILES = (
     ProfileRow(
         vendors="mistral",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={
             "call_ids": "nine",
             "message_names": False,
@@ -49,7 +47,7 @@ _PROFILES = (
     ProfileRow(
         vendors="mistral",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"prefill": False, "user_speaks_last": True},
         what="the last message must be from the user or a tool",
         sure="several",
@@ -59,7 +57,7 @@ _PROFILES = (
     ProfileRow(
         vendors="mistral",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"logprobs": False},
         what="no token probabilities",
         sure="documented",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from trilogue.vendors.price import quoted
-from trilogue.vendors.profile import ProfileRow, context_window, levels
+from trilogue.vendors.profile import ALL_MODELS, ProfileRow, context_window, levels
 from trilogue.vendors.vendor import CHAT, MESSAGES, ModelFamily, Preset, Vendor
 
-_ALL = ""
 _KIMI = r"kimi-(k2\.[5-9]|k3|latest|for-coding|k2-thinking)"
 
 _PROFILES = (
@@ -63,7 +62,7 @@ _PROFILES = (
     ProfileRow(
         vendors="moonshot",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"reasons": "never", "efforts": (), "reasoning_field": "reasoning_content"},
         what="assistant turns with calls must include their reasoning_content, not empty",
         sure="several",

@@ -8,7 +8,7 @@ Hosted tools have a fee per call that the usage of a response does not show, so 
 from __future__ import annotations
 
 from trilogue.vendors.price import PriceRow, quoted, rates
-from trilogue.vendors.profile import ProfileRow, context_window, levels, tiers_but
+from trilogue.vendors.profile import ALL_MODELS, ProfileRow, context_window, levels, tiers_but
 from trilogue.vendors.vendor import CHAT, RESPONSES, ModelFamily, Parameter, Preset, Vendor
 
 _BOTH = "openai azure"
@@ -16,7 +16,6 @@ _NO_REASONING = r"gpt-4|gpt-3|chatgpt-4|gpt-5-chat"
 _REASONING = r"o[1-9]|gpt-5(?!(\.\d+)?-chat)|gpt-[6-9]|codex"
 # Models whose reasoning cannot be switched off. Of gpt-5.1 and later, only the codex and pro versions are among them.
 _ALWAYS = r"o[1-9]|gpt-5(?!\.)(?!-chat)|gpt-5\.\d+-(codex|pro)|codex|gpt-[6-9]"
-_ALL = ""
 _PAGES = "https://developers.openai.com/api/docs/models/"
 _LONG = 272_000
 """input tokens from which the newer models cost more"""
@@ -196,7 +195,7 @@ _SAMPLING = (
     ProfileRow(
         vendors=_BOTH,
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"max_stops": 4},
         what="at most four stop sequences",
         sure="documented",
@@ -236,7 +235,7 @@ _OUTPUT = (
     ProfileRow(
         vendors=_BOTH,
         protocols="responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"least_output": 16},
         what="max_output_tokens must be at least 16",
         sure="documented",
@@ -246,7 +245,7 @@ _OUTPUT = (
     ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"json_word": True},
         what="json_object requires the word json in the messages or the input",
         sure="several",
@@ -256,7 +255,7 @@ _OUTPUT = (
     ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"strict_schemas": True, "plain_tool_schemas": True},
         what=(
             "strict schemas must close every object and require every property; the schema of a function must "
@@ -324,7 +323,7 @@ _CACHING = (
     ProfileRow(
         vendors="azure",
         protocols="chat responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"cache_retention": False},
         what="no prompt_cache_retention",
         sure="several",
@@ -344,7 +343,7 @@ _CACHING = (
     ProfileRow(
         vendors=_BOTH,
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"top_k": False},
         what="unknown fields are an error",
         sure="documented",
@@ -354,7 +353,7 @@ _CACHING = (
     ProfileRow(
         vendors=_BOTH,
         protocols="responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"raw_reasoning": False},
         what="reasoning that is sent back has only summary and encrypted_content, no content",
         sure="several",
@@ -364,13 +363,13 @@ _CACHING = (
 )
 
 _WINDOWS = (
-    context_window("openai azure", r"gpt-3\.5", 16_385, "gpt-3.5-turbo"),
-    context_window("openai azure", r"gpt-4o|chatgpt-4o|gpt-4-turbo|gpt-5(\.\d+)?-chat", 128_000, "gpt-4o"),
-    context_window("openai azure", r"gpt-4\.1", 1_047_576, "gpt-4.1"),
-    context_window("openai azure", r"o1-(mini|preview)", 128_000, "o1-mini"),
-    context_window("openai azure", r"o[1-9]", 200_000, "o3"),
-    context_window("openai azure", r"gpt-5(\.[1-3])?(-|$)", 400_000, "gpt-5.2"),
-    context_window("openai azure", r"gpt-5\.[4-9](?!-(mini|nano))|gpt-6", 1_050_000, "gpt-5.5"),
+    context_window(_BOTH, r"gpt-3\.5", 16_385, "gpt-3.5-turbo"),
+    context_window(_BOTH, r"gpt-4o|chatgpt-4o|gpt-4-turbo|gpt-5(\.\d+)?-chat", 128_000, "gpt-4o"),
+    context_window(_BOTH, r"gpt-4\.1", 1_047_576, "gpt-4.1"),
+    context_window(_BOTH, r"o1-(mini|preview)", 128_000, "o1-mini"),
+    context_window(_BOTH, r"o[1-9]", 200_000, "o3"),
+    context_window(_BOTH, r"gpt-5(\.[1-3])?(-|$)", 400_000, "gpt-5.2"),
+    context_window(_BOTH, r"gpt-5\.[4-9](?!-(mini|nano))|gpt-6", 1_050_000, "gpt-5.5"),
 )
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from trilogue.vendors.profile import ProfileRow, levels
+from trilogue.vendors.profile import ALL_MODELS, ProfileRow, levels
 from trilogue.vendors.vendor import CHAT, MESSAGES, STATELESS, Preset, Vendor
-
-_ALL = ""
 
 _PROFILES = (
     ProfileRow(
@@ -21,7 +19,7 @@ _PROFILES = (
     ProfileRow(
         vendors="openrouter",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"efforts": levels("none minimal low medium high xhigh"), "reasoning_field": "reasoning", "top_k": True},
         what="xhigh is the highest effort; accepts earlier reasoning and top_k",
         sure="once",

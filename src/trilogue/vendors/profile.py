@@ -208,6 +208,8 @@ SEEN = "2026-11"
 """when the facts of a row were last checked, unless it has another date"""
 
 ANY_VENDOR = "any"
+ALL_MODELS = ""
+"""the pattern that every name matches"""
 UNKNOWN_VENDOR = "none"
 """the vendor of a server that is not one of those with rows"""
 

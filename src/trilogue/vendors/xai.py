@@ -1,12 +1,10 @@
-"""xAI, whose models accept the same in Chat Completions and in Responses."""
+"""xAI, which has Chat Completions and Responses."""
 
 from __future__ import annotations
 
 from trilogue.vendors.price import PriceRow, quoted, rates
-from trilogue.vendors.profile import ProfileRow, context_window, levels
+from trilogue.vendors.profile import ALL_MODELS, ProfileRow, context_window, levels
 from trilogue.vendors.vendor import CHAT, RESPONSES, ModelFamily, Preset, Vendor
-
-_ALL = ""
 
 _PROFILES = (
     ProfileRow(
@@ -52,7 +50,7 @@ _PROFILES = (
     ProfileRow(
         vendors="xai",
         protocols="chat responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"reasons": "never", "efforts": ()},
         what="do not reason",
         sure="documented",
@@ -72,7 +70,7 @@ _PROFILES = (
     ProfileRow(
         vendors="xai",
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"reasoning_field": None},
         what="earlier reasoning is not accepted",
         sure="choice",
