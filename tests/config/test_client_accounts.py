@@ -8,8 +8,7 @@ from tests.each import each
 from trilogue.config.load import parse
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
-from trilogue.vendors.recognition import vendor_of_host, vendor_of_key
-from trilogue.vendors.table import KEY_HOSTS
+from trilogue.vendors.addresses import KEY_HOSTS, vendor_of_host, vendor_of_key
 
 
 def read(text: str) -> Config:

@@ -8,7 +8,7 @@ from tests.each import each
 from trilogue.config.load import parse
 from trilogue.errors import ConfigError
 from trilogue.model import Effort, Protocol
-from trilogue.vendors.recognition import vendor_of
+from trilogue.vendors.addresses import vendor_of
 
 
 @each(

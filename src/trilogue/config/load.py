@@ -34,7 +34,7 @@ from trilogue.protocols.registry import CODECS, RICHEST
 from trilogue.storage.locations import FILE_NAME, config_directory
 from trilogue.upstreams.addresses import is_azure, url_fault
 from trilogue.upstreams.settings import DEMO_URL, AccountSettings, ProviderSettings, VendorName
-from trilogue.vendors.recognition import vendor_of
+from trilogue.vendors.addresses import vendor_of
 from trilogue.vendors.table import PRESETS, PROFILED
 
 _BASE_URLS = frozenset({"openai", "anthropic"})

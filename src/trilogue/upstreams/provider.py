@@ -30,8 +30,8 @@ from trilogue.upstreams.redaction import Redactor
 from trilogue.upstreams.settings import AccountSettings
 from trilogue.upstreams.settings import ProviderSettings as ProviderConfig
 from trilogue.upstreams.timeouts import ProviderTimeouts as Clocks
+from trilogue.vendors.addresses import vendor_of_host
 from trilogue.vendors.profile import Profile
-from trilogue.vendors.recognition import vendor_of_host
 
 log = structlog.get_logger("trilogue.server")
 

@@ -15,12 +15,12 @@ from trilogue.routing.pool.settings import AccountLimits, PoolSettings
 from trilogue.upstreams.profiles import ProfileSettings
 from trilogue.upstreams.sources import ClientSource
 from trilogue.upstreams.timeouts import Seconds, TimeoutSettings
+from trilogue.vendors.addresses import KEY_HOSTS, vendor_of_host
 from trilogue.vendors.price import FREE, Price
 from trilogue.vendors.price_lookup import PriceBook
 from trilogue.vendors.profile import UNKNOWN_VENDOR, Profile
 from trilogue.vendors.profile_lookup import ModelFacts, facts_for
-from trilogue.vendors.recognition import vendor_of_host
-from trilogue.vendors.table import KEY_HOSTS, PROFILED
+from trilogue.vendors.table import PROFILED
 
 Weight = Annotated[float, Meta(gt=0, le=1_000_000)]
 Priority = Annotated[int, Meta(ge=1, le=1_000)]

@@ -5,8 +5,6 @@ Addresses were last compared with the documentation of the vendors in 2026-11; t
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from trilogue.vendors import (
     anthropic,
     deepseek,
@@ -62,18 +60,3 @@ PROFILED = tuple(vendor.name for vendor in VENDORS if any(vendor.name in row.ven
 
 PRICE_ROWS: tuple[PriceRow, ...] = tuple(row for vendor in VENDORS for row in vendor.prices)
 """all known prices"""
-
-KEY_HOSTS: dict[str, str] = {
-    **{
-        urlsplit(url).hostname or "": preset.name
-        for preset in PRESETS.values()
-        if not preset.port
-        for url in preset.urls.values()
-        if "{" not in url
-    },
-    **{host: vendor.name for vendor in VENDORS for host in vendor.client_hosts},
-}
-"""hosts that may get keys of a vendor, with the name of the vendor"""
-
-KEY_PREFIXES: dict[str, str] = {prefix: vendor.name for vendor in VENDORS for prefix in vendor.key_prefixes}
-"""how keys begin that only one vendor issues, with the name of the vendor"""

@@ -31,7 +31,7 @@ routes:
   - {match: "fallback", targets: [anthropic/text, configured/text]}
 """
 PATCH = """\
-import trilogue.vendors.recognition as one
+import trilogue.vendors.addresses as one
 one.KEY_SCHEMES = ("http",)
 one.KEY_HOSTS.clear()
 one.KEY_HOSTS.update({"127.0.0.1": "anthropic", "localhost": "openai"})

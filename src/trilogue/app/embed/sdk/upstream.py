@@ -13,7 +13,7 @@ from trilogue.model import Protocol, protocol_of
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
 from trilogue.upstreams.addresses import endpoint, is_azure, url_fault
-from trilogue.vendors.recognition import vendor_of
+from trilogue.vendors.addresses import vendor_of
 from trilogue.vendors.table import PRESETS
 from trilogue.vendors.vendor import Preset
 

@@ -1,12 +1,11 @@
-"""Which vendor is meant: by an address, a key, the name of a provider, or the name of a model."""
+"""Which vendor is meant by the name of a provider or of a model."""
 
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from trilogue.model import Protocol
-from trilogue.vendors.table import KEY_HOSTS, KEY_PREFIXES, PRESETS, PROFILED, VENDORS
+from trilogue.vendors.table import PROFILED, VENDORS
 
 _OTHER_NAMES = {name: vendor.name for vendor in VENDORS for name in vendor.other_names}
 """other words for a vendor in the name of a provider"""
@@ -21,40 +20,9 @@ _MAKER_PATTERNS = (
     (re.compile(_OPEN_WEIGHTS), ""),
     *((re.compile(vendor.models), vendor.name) for vendor in VENDORS if vendor.models),
 )
-_HOST_PATTERNS = tuple((re.compile(vendor.hosts), vendor.name) for vendor in VENDORS if vendor.hosts)
-_OLLAMA_PORT = PRESETS["ollama"].port
-
-KEY_SCHEMES = ("https",)
-"""how addresses begin that keys of clients may go to"""
 
 _PREFIXES = re.compile(r"(?:[a-z-]+\.)*(?:anthropic|openai|mistral|deepseek|moonshotai)\.|ft:")
 """prefixes of names on Bedrock (`us.anthropic.claude-…`) and of fine-tuned models"""
-
-
-def vendor_of(base_url: str, provider: str = "") -> str:
-    """Return the vendor, known by the upstream's address or its name in the configuration, or "" if unknown."""
-    parts = urlsplit(base_url)
-    host = parts.hostname or ""
-    for pattern, vendor in _HOST_PATTERNS:
-        if pattern.fullmatch(host):
-            return vendor
-    if parts.netloc.endswith(f":{_OLLAMA_PORT}"):
-        return "ollama"
-    return vendor_named(provider)
-
-
-def vendor_of_host(url: str) -> str:
-    """Return the vendor whose keys may go to an address; "" if it is not known to be a vendor's own."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme not in KEY_SCHEMES:
-        return ""
-    return next((name for known, name in KEY_HOSTS.items() if host == known or host.endswith(f".{known}")), "")
-
-
-def vendor_of_key(key: str) -> str:
-    """Return the vendor that has issued a key; "" if its beginning does not show it."""
-    return next((vendor for beginning, vendor in KEY_PREFIXES.items() if key.startswith(beginning)), "")
 
 
 def vendor_named(provider: str) -> str:
