@@ -12,8 +12,7 @@ import pytest
 from tests.each import each
 from trilogue.prices import ROWS
 from trilogue.vendors.addresses import KEY_PREFIXES, vendor_of
-from trilogue.vendors.names import maker_of, vendor_named
-from trilogue.vendors.table import PRESETS, PROFILED, VENDORS, vendors_led_by
+from trilogue.vendors.table import PRESETS, PROFILED, VENDORS, maker_of, vendor_named, vendors_led_by
 from trilogue.vendors.vendor import Vendor
 
 

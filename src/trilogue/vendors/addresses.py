@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from trilogue.vendors.names import vendor_named
-from trilogue.vendors.table import PRESETS, VENDORS
+from trilogue.vendors.table import PRESETS, VENDORS, vendor_named
 
 KEY_HOSTS: dict[str, str] = {
     **{

@@ -7,6 +7,8 @@ a response.
 
 from __future__ import annotations
 
+from typing import Any
+
 from trilogue.vendors.price import quoted, rates
 from trilogue.vendors.vendor import CHAT, MESSAGES, RESPONSES, STATELESS, ModelFamily, Parameter, Preset, Vendor
 
@@ -15,8 +17,9 @@ _AWS_REGION = Parameter(
 )
 
 
-def _chat(name: str, url: str, variable: str, model: str) -> Preset:
-    return Preset(name=name, urls={CHAT: url}, variable=variable, model=model)
+def _chat(name: str, url: str, variable: str, model: str, **more: Any) -> Vendor:
+    """Return a vendor that speaks Chat Completions only. `more`: further fields of `Vendor`."""
+    return Vendor(name=name, preset=Preset(name=name, urls={CHAT: url}, variable=variable, model=model), **more)
 
 
 _QWEN = (
@@ -142,9 +145,11 @@ VENDORS = (
         families=(ModelFamily("MiniMax-*", r"MiniMax-[^:/]+"),),
         prices=_MINIMAX,
     ),
-    Vendor(
-        name="together",
-        preset=_chat("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", "openai/gpt-oss-120b"),
+    _chat(
+        "together",
+        "https://api.together.xyz/v1",
+        "TOGETHER_API_KEY",
+        "openai/gpt-oss-120b",
         imported_names=("together_ai",),
         key_prefixes=("tgp_",),
         prices=_TOGETHER,
@@ -162,15 +167,19 @@ VENDORS = (
         key_prefixes=("fw_",),
         prices=_FIREWORKS,
     ),
-    Vendor(
-        name="cerebras",
-        preset=_chat("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", "gpt-oss-120b"),
+    _chat(
+        "cerebras",
+        "https://api.cerebras.ai/v1",
+        "CEREBRAS_API_KEY",
+        "gpt-oss-120b",
         key_prefixes=("csk-",),
         prices=_CEREBRAS,
     ),
-    Vendor(
-        name="perplexity",
-        preset=_chat("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY", "sonar"),
+    _chat(
+        "perplexity",
+        "https://api.perplexity.ai",
+        "PERPLEXITY_API_KEY",
+        "sonar",
         key_prefixes=("pplx-",),
         families=(ModelFamily("sonar*", r"sonar[^:/]*"),),
     ),
@@ -185,22 +194,15 @@ VENDORS = (
         ),
         key_prefixes=("ghp_", "gho_", "github_pat_"),
     ),
-    Vendor(
-        name="nvidia",
-        preset=_chat("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", "openai/gpt-oss-120b"),
+    _chat(
+        "nvidia",
+        "https://integrate.api.nvidia.com/v1",
+        "NVIDIA_API_KEY",
+        "openai/gpt-oss-120b",
         imported_names=("nvidia_nim",),
         key_prefixes=("nvapi-",),
     ),
-    Vendor(
-        name="deepinfra",
-        preset=_chat("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY", "openai/gpt-oss-120b"),
-    ),
-    Vendor(
-        name="sambanova",
-        preset=_chat("sambanova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY", "gpt-oss-120b"),
-    ),
-    Vendor(
-        name="hyperbolic",
-        preset=_chat("hyperbolic", "https://api.hyperbolic.xyz/v1", "HYPERBOLIC_API_KEY", "openai/gpt-oss-120b"),
-    ),
+    _chat("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY", "openai/gpt-oss-120b"),
+    _chat("sambanova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY", "gpt-oss-120b"),
+    _chat("hyperbolic", "https://api.hyperbolic.xyz/v1", "HYPERBOLIC_API_KEY", "openai/gpt-oss-120b"),
 )

@@ -9,9 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from trilogue.model import Usage
-from trilogue.vendors.names import plain_name
 from trilogue.vendors.price import Money, Price, PriceRow, Rates, TokenPrices, money, price_of
-from trilogue.vendors.table import PRICE_ROWS
+from trilogue.vendors.table import PRICE_ROWS, plain_name
 
 HOUR_SECONDS = 3_600
 MAX_KNOWN = 1_000

@@ -11,9 +11,8 @@ from msgspec import Struct
 
 from trilogue.model import Protocol, protocol_of
 from trilogue.vendors.common import COMMON_ROWS
-from trilogue.vendors.names import maker_of, plain_name, vendor_of_model
 from trilogue.vendors.profile import UNKNOWN_VENDOR, Profile, ProfileRow
-from trilogue.vendors.table import VENDOR_ROWS, VENDORS
+from trilogue.vendors.table import VENDOR_ROWS, VENDORS, maker_of, plain_name, vendor_of_model
 
 ROWS: tuple[ProfileRow, ...] = (*VENDOR_ROWS, *COMMON_ROWS)
 """the whole table, from specific rows to general ones"""

@@ -26,10 +26,9 @@ from trilogue.storage.file import FileStore
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.upstreams.state.sync import load_into, write_now
 from trilogue.vendors.common import COMMON_ROWS
-from trilogue.vendors.names import vendor_named
 from trilogue.vendors.profile import UNKNOWN_VENDOR, Profile, ProfileRow
 from trilogue.vendors.profile_lookup import ROWS, profile_for, rows_for, vendor_for
-from trilogue.vendors.table import PROFILED
+from trilogue.vendors.table import PROFILED, vendor_named
 
 
 @click.command()
