@@ -9,7 +9,7 @@ import pytest
 
 from trilogue.config.load import parse
 from trilogue.config.network import exposure_problem
-from trilogue.vendors.presets import PRESETS
+from trilogue.vendors.table import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]

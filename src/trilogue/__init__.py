@@ -51,8 +51,8 @@ if TYPE_CHECKING:
         translate_response,
     )
     from trilogue.translate.streams import StreamTranslator
-    from trilogue.vendors.profiles.lookup import profile_for
-    from trilogue.vendors.profiles.profile import Profile
+    from trilogue.vendors.profile import Profile
+    from trilogue.vendors.profile_lookup import profile_for
 
 __version__ = "0.1.0"
 
@@ -117,7 +117,8 @@ _HOMES = {
     "trilogue.protocols.codec": "Codec ErrorReply Target",
     "trilogue.http": "AsgiApp HttpSettings Report Tally asgi async_http_client http_client",
     "trilogue.base.json_text": "dump",
-    "trilogue.vendors.profiles": "Profile profile_for",
+    "trilogue.vendors.profile": "Profile",
+    "trilogue.vendors.profile_lookup": "profile_for",
     "trilogue.protocols.registry": "codec",
     "trilogue.protocols.stream.reply": "Reply",
     "trilogue.translate.pipeline": "Exchange",

@@ -20,7 +20,7 @@ from trilogue.model import Opaque, OpaqueKind
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.compare.differences import Difference
 from trilogue.translate.learning.remedies import Remedy
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 SEALER = trilogue.Sealer.ephemeral()
 SEALED = SEALER.seal(

@@ -17,7 +17,8 @@ from trilogue.app.cli.launch import launch
 from trilogue.app.cli.launch_clients import CLIENTS, LaunchClient, setup_of
 from trilogue.app.cli.launch_run import MAX_LOG_BYTES, opened_log
 from trilogue.app.embed.summary import Summary
-from trilogue.vendors.presets import PRESETS, Preset
+from trilogue.vendors.table import PRESETS
+from trilogue.vendors.vendor import Preset
 
 VALUES = {"url": "http://127.0.0.1:4000", "key": "trl-key", "model": "up/m", "small": 'odd"name', "dir": "/folder"}
 VALUES |= {"window": "65536", "output": "8192", "catalogue": "{}", "catalogue_file": "/folder/catalogue.json"}

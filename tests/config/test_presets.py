@@ -11,8 +11,8 @@ from trilogue.errors import ConfigError
 from trilogue.model import Protocol
 from trilogue.routing.models.errors import NoRoute
 from trilogue.upstreams.addresses import endpoint
-from trilogue.vendors.presets import PRESETS, Preset
-from trilogue.vendors.profiles.vendors import VENDORS
+from trilogue.vendors.table import PRESETS, PROFILED
+from trilogue.vendors.vendor import Preset
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 KEYS = {preset.variable: f"key-of-{preset.name}" for preset in PRESETS.values() if preset.variable and not preset.port}
@@ -60,7 +60,7 @@ def test_every_preset_is_a_complete_provider(preset: Preset) -> None:
     assert provider.protocols == tuple(preset.urls)
     assert not any("{" in provider.url_for(protocol) for protocol in provider.protocols)
     assert provider.preset == preset.name
-    assert not preset.vendor or preset.vendor in (*VENDORS, "none")
+    assert not preset.vendor or preset.vendor in (*PROFILED, "none")
 
 
 def test_what_the_file_sets_is_kept() -> None:

@@ -12,7 +12,7 @@ from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.model import Usage
 from trilogue.routing.pool.choice.account import AccountRequest
-from trilogue.vendors.prices.stated import Price
+from trilogue.vendors.price import Price
 
 CONFIG = """\
 providers:

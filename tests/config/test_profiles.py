@@ -8,8 +8,8 @@ from msgspec.structs import fields, replace
 from trilogue.model import Protocol
 from trilogue.upstreams.profiles import PROFILES, ProfileName, ProfileSettings
 from trilogue.upstreams.settings import ProviderSettings
-from trilogue.vendors.profiles.lookup import profile_for
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
+from trilogue.vendors.profile_lookup import profile_for
 
 USES_OF_CACHE: tuple[Literal["auto", "client", "off"], ...] = ("auto", "client", "off")
 

@@ -16,7 +16,8 @@ from trilogue import ClientError, HttpSettings, Protocol
 from trilogue.app.embed.sdk import clients
 from trilogue.app.embed.sdk.upstream import find_upstream
 from trilogue.upstreams.addresses import url_fault
-from trilogue.vendors.presets import PRESETS, Preset
+from trilogue.vendors.table import PRESETS
+from trilogue.vendors.vendor import Preset
 
 FAKE = "fake-key-for-tests"
 

@@ -14,7 +14,7 @@ from trilogue.policies import PolicyRun, judge_request, load_policies
 from trilogue.policies.texts import has_repeated_names
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import codec
-from trilogue.vendors.profiles.profile import UNCHANGED
+from trilogue.vendors.profile import UNCHANGED
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 MAIL = "jane@example.org"

@@ -12,7 +12,7 @@ from trilogue import ClientError, Protocol, Target, translate_request
 from trilogue.model import Effort, Ledger
 from trilogue.protocols.fit.request import FITTED
 from trilogue.translate.requests import fit_own
-from trilogue.vendors.profiles.profile import UNCHANGED, Profile
+from trilogue.vendors.profile import UNCHANGED, Profile
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 Body = dict[str, Any]

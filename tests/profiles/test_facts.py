@@ -8,7 +8,7 @@ from tests.each import each
 from trilogue.model import Effort, Protocol
 from trilogue.protocols.endpoint import ListedModel
 from trilogue.protocols.registry import CODECS
-from trilogue.vendors.profiles.facts import ModelFacts, facts_for
+from trilogue.vendors.profile_lookup import ModelFacts, facts_for
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 

@@ -9,7 +9,7 @@ from trilogue.model import Effort, Ledger, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.effort import BUDGETS, effort_of_budget, nearest_effort
 from trilogue.translate.requests import fit_own
-from trilogue.vendors.profiles.profile import UNCHANGED, Profile
+from trilogue.vendors.profile import UNCHANGED, Profile
 
 SOME = (Effort.NONE, Effort.LOW, Effort.MEDIUM, Effort.HIGH)
 

@@ -10,8 +10,8 @@ import pytest
 
 from trilogue import Protocol, StreamTranslator, Target, translate_request, translate_response
 from trilogue.translate.tools.empty import ArgumentFilter, Literals, empty_literals
-from trilogue.vendors.profiles.lookup import profile_for
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
+from trilogue.vendors.profile_lookup import profile_for
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 PROPERTIES: dict[str, Any] = {

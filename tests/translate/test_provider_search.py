@@ -13,7 +13,7 @@ from trilogue.translate.pipeline import Exchange
 from trilogue.translate.requests import RequestOptions, RequestTranslation, translate_request_with
 from trilogue.translate.responses import collect_stream
 from trilogue.translate.tools.deferred import DeferredTool
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 Json = dict[str, Any]
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES

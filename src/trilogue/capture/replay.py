@@ -36,7 +36,7 @@ from trilogue.translate.pipeline import Exchange
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request, translate_request_with
 from trilogue.translate.responses import Stamp, collect_stream, translate_response
 from trilogue.translate.streams import StreamTranslator
-from trilogue.vendors.profiles.profile import UNCHANGED, Profile
+from trilogue.vendors.profile import UNCHANGED, Profile
 
 _CUT = "the capture was cut at its largest size"
 _OF_WORDS = re.compile(r"\.failure\.|^events\[0\]\.usage\.")

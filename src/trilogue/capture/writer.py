@@ -17,7 +17,7 @@ from trilogue.capture.redaction import StreamRedactor, redact_body
 from trilogue.model import Json, Loss, Protocol
 from trilogue.policies import Record
 from trilogue.translate.learning.remedies import Remedy
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 MOST_BYTES = 16 * 1024 * 1024
 """the default for the largest size of a file"""

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from trilogue.base.problems import quote_key, suggest
 from trilogue.model import Protocol
-from trilogue.vendors.presets import PRESETS, Parameter, Preset
+from trilogue.vendors.table import PRESETS
+from trilogue.vendors.vendor import Parameter, Preset
 
 _PARAMETER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,99}")
 PARAMETERS = ("resource", "region", "project")

@@ -13,7 +13,7 @@ from trilogue.config.reader import Reader
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.upstreams.settings import ProviderSettings
-from trilogue.vendors.prices.stated import Price
+from trilogue.vendors.price import Price
 
 PricesByName = dict[str, dict[str, Price]]
 SETTING = "price_file"

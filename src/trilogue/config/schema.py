@@ -21,8 +21,8 @@ from trilogue.config.types import Config
 from trilogue.model import Protocol
 from trilogue.upstreams.profiles import ProfileBase, ProfileSettings
 from trilogue.upstreams.settings import ProviderSettings
-from trilogue.vendors.presets import PRESETS
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
+from trilogue.vendors.table import PRESETS
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -37,7 +37,7 @@ from trilogue.routing.pool.pools import Pools
 from trilogue.routing.pool.settings import AccountSpec, PoolsSettings, ProviderSpec
 from trilogue.upstreams.settings import AccountSettings, ProviderSettings
 from trilogue.upstreams.timeouts import ProviderTimeouts, Seconds
-from trilogue.vendors.presets import PRESETS
+from trilogue.vendors.table import PRESETS
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Workers = Annotated[int, Meta(ge=1, le=256)]

@@ -27,8 +27,7 @@ from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.errors import name_fault
 from trilogue.routing.models.routes import find_problems
 from trilogue.upstreams.addresses import is_loopback, official_urls, proxy_fault, url_fault
-from trilogue.upstreams.client_accounts import client_account_problems
-from trilogue.upstreams.settings import DEMO_URL, ProviderSettings
+from trilogue.upstreams.settings import DEMO_URL, ProviderSettings, client_account_problems
 
 MIN_SEAL_KEY = 32
 MIN_CLIENT_KEY = 8

@@ -33,9 +33,9 @@ from trilogue.protocols.fields.extras import FieldPolicies
 from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.protocols.stream.encoder import StreamEncoder
 from trilogue.protocols.stream.reply import Reply
-from trilogue.vendors.profiles.lookup import profile_for
-from trilogue.vendors.profiles.profile import Profile
-from trilogue.vendors.profiles.vendors import vendor_named
+from trilogue.vendors.profile import Profile
+from trilogue.vendors.profile_lookup import profile_for
+from trilogue.vendors.table import vendor_named
 
 
 class EncodingContext(Struct, frozen=True):

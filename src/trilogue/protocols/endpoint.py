@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from trilogue.model import Json, Protocol, Usage
-from trilogue.vendors.profiles.facts import ModelFacts
+from trilogue.vendors.profile_lookup import ModelFacts
 
 Wire = dict[str, Json]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 from trilogue.errors import ClientError
 from trilogue.model import Protocol
-from trilogue.upstreams.client_accounts import vendor_of_key
 from trilogue.upstreams.headers import key_headers
+from trilogue.vendors.addresses import vendor_of_key
 
 BEARER = "bearer"
 _OAUTH = "sk-ant-oat"

@@ -1,6 +1,6 @@
 """The setting `profile`: a named dialect of an upstream, and single fields that override what is known of a model.
 
-The settings class gets its fields from `trilogue.vendors.profiles.profile.Profile`, so that every field
+The settings class gets its fields from `trilogue.vendors.profile.Profile`, so that every field
 of a profile can be set.
 """
 
@@ -13,9 +13,9 @@ from msgspec.structs import asdict, replace
 
 from trilogue.model import Protocol
 from trilogue.protocols.fit.request import FITTED
-from trilogue.vendors.profiles.core import CORE
-from trilogue.vendors.profiles.lookup import UNKNOWN_VENDOR, profile_for
-from trilogue.vendors.profiles.profile import UNCHANGED, Profile
+from trilogue.vendors.common import CORE
+from trilogue.vendors.profile import UNCHANGED, UNKNOWN_VENDOR, Profile
+from trilogue.vendors.profile_lookup import profile_for
 
 ProfileName = Literal["auto", "openai", "compatible", "deepseek", "reasoning", "think-tags"]
 

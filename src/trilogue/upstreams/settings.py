@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
@@ -14,27 +15,20 @@ from trilogue.routing.pool.settings import AccountLimits, PoolSettings
 from trilogue.upstreams.profiles import ProfileSettings
 from trilogue.upstreams.sources import ClientSource
 from trilogue.upstreams.timeouts import Seconds, TimeoutSettings
-from trilogue.vendors.prices.book import PriceBook
-from trilogue.vendors.prices.stated import FREE, Price
-from trilogue.vendors.profiles.facts import ModelFacts, facts_for
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.addresses import KEY_HOSTS, vendor_of_host
+from trilogue.vendors.price import FREE, Price
+from trilogue.vendors.price_lookup import PriceBook
+from trilogue.vendors.profile import UNKNOWN_VENDOR, Profile
+from trilogue.vendors.profile_lookup import ModelFacts, facts_for
+from trilogue.vendors.table import PROFILED
 
 Weight = Annotated[float, Meta(gt=0, le=1_000_000)]
 Priority = Annotated[int, Meta(ge=1, le=1_000)]
-VendorName = Literal[
-    "openai",
-    "azure",
-    "anthropic",
-    "deepseek",
-    "mistral",
-    "moonshot",
-    "groq",
-    "xai",
-    "gemini",
-    "openrouter",
-    "ollama",
-    "none",
-]
+# A type checker cannot read names that are values.
+if TYPE_CHECKING:
+    VendorName = str
+else:
+    VendorName = Literal[(*PROFILED, UNKNOWN_VENDOR)]
 Auth = Literal["auto", "bearer", "x-api-key", "api-key"]
 
 _CACHE: dict[str, dict[str, Any]] = {
@@ -42,6 +36,8 @@ _CACHE: dict[str, dict[str, Any]] = {
     "off": {"adds_caching": False, "cache_marks": False},
 }
 """the fields of profiles that the setting `cache` changes"""
+
+_CREDENTIAL_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
 
 DEMO_URL = "demo:"
 """the base URL of the built-in model"""
@@ -198,3 +194,25 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.fit_requests:
             return self.profile_for(model, protocol)
         return self.profile.for_passthrough()
+
+
+def client_account_problems(provider: ProviderSettings) -> Iterator[tuple[str, str]]:
+    """Yield what forbids passing on the keys of clients, as pairs of a setting of the provider and a text.
+
+    A client's own key goes to the host of the vendor that issued it and nowhere else.
+    """
+    if not provider.passes_client_key:
+        return
+    if len(provider.accounts) > 1:
+        yield "accounts", "client must be the only account: the key of a client is never used beside a configured one"
+    if any(header.lower() in _CREDENTIAL_HEADERS for header in provider.headers):
+        yield "headers", "must not hold a key if accounts is [client]"
+    if not provider.verify_tls:
+        yield "verify_tls", "must be true if accounts is [client]"
+    vendors = {vendor_of_host(provider.url_for(protocol)) for protocol in provider.protocols}
+    if len(vendors) != 1 or "" in vendors:
+        yield "base_url", f"accounts: [client] passes on keys of clients, to https addresses of {_vendors()} only"
+
+
+def _vendors() -> str:
+    return ", ".join(dict.fromkeys(KEY_HOSTS.values()))

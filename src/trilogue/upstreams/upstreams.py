@@ -18,8 +18,8 @@ from trilogue.upstreams.provider import TransportFor, UpstreamProvider
 from trilogue.upstreams.refused_reasoning import RefusedReasoning
 from trilogue.upstreams.settings import ProviderSettings
 from trilogue.upstreams.timeouts import ProviderTimeouts
-from trilogue.vendors.prices.book import HOUR_SECONDS
-from trilogue.vendors.prices.price import TokenPrices
+from trilogue.vendors.price import TokenPrices
+from trilogue.vendors.price_lookup import HOUR_SECONDS
 
 PICO_PER_NANO = 1_000
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from trilogue.config.load import load
-from trilogue.gateway.features.usage import names
+from trilogue.gateway.features.usage import observer as names
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.live_file import Counts
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery

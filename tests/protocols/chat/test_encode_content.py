@@ -9,7 +9,7 @@ from trilogue.model import CacheMark, Document, Image, Ledger, Protocol, Source,
 from trilogue.protocols.chat.decode_content import decode_content
 from trilogue.protocols.chat.encode_content import encode_block, encode_content
 from trilogue.protocols.codec import EncodingContext
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 NATIVE = EncodingContext(Protocol.CHAT, Profile(), Ledger(), native=True)
 

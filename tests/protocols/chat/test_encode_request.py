@@ -45,7 +45,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat import CODEC
 from trilogue.protocols.codec import Target
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 OPENAI = "gpt-5.6"
 FREE = "gpt-5.2"

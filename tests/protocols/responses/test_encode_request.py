@@ -43,7 +43,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.codec import Target
 from trilogue.protocols.responses import CODEC
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 TARGET = Target.of(Protocol.RESPONSES, "gpt-6")
 SWITCHED = Target.of(Protocol.RESPONSES, "gpt-5.6")

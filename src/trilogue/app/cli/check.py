@@ -33,7 +33,7 @@ from trilogue.routing.models.router import Upstream
 from trilogue.storage.database import database_of
 from trilogue.storage.locations import state_directory
 from trilogue.upstreams.settings import ProviderSettings
-from trilogue.vendors.prices.book import HOUR_SECONDS
+from trilogue.vendors.price_lookup import HOUR_SECONDS
 
 PROBLEMS = 2
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from trilogue.upstreams.headers import HOPS, MOST_HOPS
-from trilogue.vendors.presets import PRESETS
+from trilogue.vendors.table import PRESETS
 
 VARIABLE = "TRILOGUE_LOCAL_SERVERS"
 """the variable that says where to look: `none`, or pairs such as `ollama=11434,vllm=8001`"""

@@ -25,10 +25,10 @@ from trilogue.routing.pool.pools import Pools
 from trilogue.storage.file import FileStore
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.upstreams.state.sync import load_into, write_now
-from trilogue.vendors.profiles.core import ROWS as CORE_ROWS
-from trilogue.vendors.profiles.lookup import ROWS, UNKNOWN_VENDOR, profile_for, rows_for, vendor_for
-from trilogue.vendors.profiles.profile import Profile, ProfileRow
-from trilogue.vendors.profiles.vendors import VENDORS, vendor_named
+from trilogue.vendors.common import COMMON_ROWS
+from trilogue.vendors.profile import UNKNOWN_VENDOR, Profile, ProfileRow
+from trilogue.vendors.profile_lookup import ROWS, profile_for, rows_for, vendor_for
+from trilogue.vendors.table import PROFILED, vendor_named
 
 
 @click.command()
@@ -36,7 +36,7 @@ from trilogue.vendors.profiles.vendors import VENDORS, vendor_named
 @CONFIG
 @click.option(
     "--vendor",
-    type=click.Choice([*VENDORS, UNKNOWN_VENDOR]),
+    type=click.Choice([*PROFILED, UNKNOWN_VENDOR]),
     help="Whose API the model is used through; default: that of the configured provider.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per protocol.")
@@ -191,7 +191,7 @@ def _by_name(name: str, vendor: str) -> Iterator[ModelRules]:
     whose = vendor or (vendor_named(provider) if slash else "")
     model = rest if slash and whose and not vendor else name
     places = [(protocol, vendor_for(protocol, model, whose)) for protocol in Protocol]
-    own = [one for one in places if any(row not in CORE_ROWS for row, _ in rows_for(one[0], model, one[1]))]
+    own = [one for one in places if any(row not in COMMON_ROWS for row, _ in rows_for(one[0], model, one[1]))]
     for protocol, vendor_found in own or places:
         yield ModelRules(
             model=model,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from trilogue.vendors.presets import PRESETS, Preset
+from trilogue.vendors.table import PRESETS
+from trilogue.vendors.vendor import Preset
 
 
 @click.command()

@@ -19,7 +19,7 @@ from trilogue.app.cli.sockets import reachable
 from trilogue.base.secrets import Secret
 from trilogue.config.types import Config
 from trilogue.errors import ClientError
-from trilogue.vendors.presets import PRESETS
+from trilogue.vendors.table import PRESETS
 
 NAME = "trilogue"
 NO_MODEL = "MODEL"

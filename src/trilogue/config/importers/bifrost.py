@@ -8,7 +8,8 @@ from trilogue.config.importers.draft import Draft, settings_of
 from trilogue.config.importers.source import Reasons, Section
 from trilogue.config.importers.vendors import IMPOSSIBLE, preset_named
 from trilogue.model import Protocol
-from trilogue.vendors.presets import CHAT, MESSAGES, PRESETS, RESPONSES
+from trilogue.vendors.table import PRESETS
+from trilogue.vendors.vendor import CHAT, MESSAGES, RESPONSES
 
 _RETRIES = "Trilogue retries with other accounts before the first byte, within pool.retry_budget"
 _LOCAL = "Trilogue keeps its state in files"

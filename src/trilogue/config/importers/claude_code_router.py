@@ -12,7 +12,7 @@ from trilogue.config.importers.draft import Draft, settings_of
 from trilogue.config.importers.source import Reasons, Section
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS, DEFAULT
-from trilogue.vendors.presets import PRESETS
+from trilogue.vendors.table import PRESETS
 
 _BY_CONTENT = "Trilogue routes by model name, not by content"
 _WATCH = "Trilogue writes its own log"

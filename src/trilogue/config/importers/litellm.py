@@ -21,7 +21,7 @@ from trilogue.config.importers.vendors import (
     preset_named,
     vendor_without_prefix,
 )
-from trilogue.vendors.presets import CHAT, MESSAGES, RESPONSES
+from trilogue.vendors.vendor import CHAT, MESSAGES, RESPONSES
 
 _MILLION = 1_000_000
 _MODES = frozenset({"", "chat", "responses"})

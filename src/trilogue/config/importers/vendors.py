@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from trilogue.model import Protocol
-from trilogue.vendors.presets import CHAT, MESSAGES, PRESETS, RESPONSES, Preset
+from trilogue.vendors.table import PRESETS, VENDORS
+from trilogue.vendors.vendor import CHAT, MESSAGES, RESPONSES, Preset
 
-_OTHER_NAMES = {
-    "together_ai": "together",
-    "fireworks_ai": "fireworks",
-    "ollama_chat": "ollama",
-    "hosted_vllm": "vllm",
-    "lm_studio": "lmstudio",
-    "llamafile": "llamacpp",
-    "dashscope": "qwen",
-    "nvidia_nim": "nvidia",
-    "google": "gemini",
-    "sgl": "sglang",
-    "text-completion-openai": "openai",
-}
+_OTHER_NAMES = {name: vendor.name for vendor in VENDORS for name in vendor.imported_names}
 """names of presets elsewhere"""
 
 _SIGNED = "requests are signed with AWS keys, which Trilogue does not do"

@@ -24,7 +24,7 @@ from trilogue.policies.texts import has_repeated_names
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.router import Upstream
-from trilogue.vendors.profiles.profile import UNCHANGED
+from trilogue.vendors.profile import UNCHANGED
 
 _WORD = re.compile(r"[\w./:+-]{0,100}")
 """what settings have: names of formats, ids"""

@@ -21,7 +21,7 @@ from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.router import Upstream
 from trilogue.upstreams.catalog import PATIENCE_SECONDS
 from trilogue.upstreams.headers import hops_of
-from trilogue.vendors.profiles.facts import ModelFacts
+from trilogue.vendors.profile_lookup import ModelFacts
 
 
 async def handle_list(context: RequestContext) -> None:

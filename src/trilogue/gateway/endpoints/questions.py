@@ -31,7 +31,7 @@ from trilogue.policies.checks import PolicyProblem
 from trilogue.policies.shipped.judge import JudgeQuestion
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS, DEFAULT
-from trilogue.vendors.profiles.profile import UNCHANGED
+from trilogue.vendors.profile import UNCHANGED
 
 Respond = Callable[[RequestContext, Call], Awaitable[None]]
 """responds to a request that was read, as an endpoint does"""

@@ -42,7 +42,7 @@ class HookThreads:
         self._free: dict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, MOST_THREADS))
 
     async def call(self, policy: str, work: Callable[[], object]) -> object:
-        """Return what a hook returns, or a `PolicyProblem` if it raises. If this is cancelled, one that runs goes on."""
+        """Return what a hook returns, or a `PolicyProblem` if it raises. One that runs goes on if this is cancelled."""
         free = self._free[policy]
         await free.acquire()
         loop = asyncio.get_running_loop()

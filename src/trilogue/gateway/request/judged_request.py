@@ -21,7 +21,7 @@ from trilogue.policies import Policy
 from trilogue.policies.texts import has_repeated_names
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
-from trilogue.vendors.profiles.profile import UNCHANGED
+from trilogue.vendors.profile import UNCHANGED
 
 _READ_IN = ("messages", "input", "system", "instructions", "prompt", "content")
 """fields whose objects have what a model reads"""

@@ -43,8 +43,8 @@ from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
 from trilogue.upstreams.headers import with_query
 from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider
-from trilogue.vendors.profiles.profile import UNCHANGED, Profile
-from trilogue.vendors.profiles.vendors import maker_of
+from trilogue.vendors.profile import UNCHANGED, Profile
+from trilogue.vendors.table import maker_of
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _DEFERRED = b'"defer_loading"'

@@ -29,7 +29,7 @@ from trilogue.model import (
 from trilogue.model.names import name_of
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import digest
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 # Mistral refuses tool call ids that are not nine letters and digits.
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")

@@ -14,7 +14,7 @@ from trilogue.protocols.fit.output import fit_format, fit_limit, fit_verbosity
 from trilogue.protocols.fit.sampling import emulated_stops, fit_sampling, fit_stops
 from trilogue.protocols.fit.thinking import fit_thinking
 from trilogue.protocols.fit.tools import fit_tools
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 __all__ = ["FITTED", "emulated_stops", "fit_request"]
 

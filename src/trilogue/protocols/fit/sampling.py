@@ -10,7 +10,7 @@ from trilogue.errors import Unsupported
 from trilogue.model import Protocol, Request, Sampling
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fit.thinking import will_reason
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 _RANDOMNESS = ("temperature", "top_p", "top_k")
 _PENALTIES = ("frequency_penalty", "presence_penalty", "logit_bias")

@@ -18,7 +18,7 @@ from trilogue.protocols.content.effort import (
     effort_of_budget,
     nearest_effort,
 )
-from trilogue.vendors.profiles.profile import ALL_EFFORTS, Profile
+from trilogue.vendors.profile import ALL_EFFORTS, Profile
 
 OFF = Thinking(mode=ThinkingMode.DISABLED)
 _THINKS = (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)

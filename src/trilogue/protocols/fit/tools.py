@@ -13,7 +13,7 @@ from trilogue.errors import Unsupported
 from trilogue.model import CustomTool, FunctionTool, HostedTool, Json, Request, Tool
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.openai.schema import fits_strict
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 __all__ = ["close_objects", "fits_closed", "fits_strict", "is_plain_object", "plain_object", "strict_form"]
 

@@ -17,6 +17,7 @@ from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.errors import BadPattern, name_fault
 from trilogue.routing.models.patterns import Kind, check_template, compile_match, compile_template, expand, kind_of
+from trilogue.vendors.table import vendors_led_by
 
 
 class RoutableProvider(Struct, frozen=True):
@@ -56,26 +57,17 @@ def _belongs(name: str, vendor: str) -> bool:
     return name == vendor or name.startswith(f"{vendor}-")
 
 
-def _family(label: str, names: tuple[str, ...], pattern: str | None = None) -> Family:
+def _family(label: str, names: tuple[str, ...], pattern: str = "") -> Family:
     return Family(label, re.compile(pattern or re.escape(label).replace(r"\*", ".*")), names)
 
 
 FAMILIES = (
-    _family("claude-*", ("anthropic",)),
-    _family("gpt-*", ("openai",)),
-    _family("chatgpt-*", ("openai",)),
-    _family("codex-*", ("openai",)),
-    _family("o[0-9]*", ("openai",), r"o\d+(-.*)?"),
-    _family("gemini-*", ("google", "gemini")),
-    _family("grok-*", ("xai", "grok")),
-    # Names with a tag (`deepseek-r1:8b`) are those of open weights on a server such as Ollama.
-    _family("deepseek-*", ("deepseek",), r"deepseek-[^:/]+"),
-    _family("mistral-*", ("mistral",), r"(open-)?(mi[sx]tral|ministral|magistral|codestral|devstral|pixtral)-[^:/]+"),
-    _family("kimi-*", ("moonshot", "kimi"), r"kimi-[^:/]+"),
-    _family("qwen*", ("qwen",), r"(qwen|qwq|qvq)[^:/]*"),
-    _family("glm-*", ("zai", "glm"), r"glm-[^:/]+"),
-    _family("MiniMax-*", ("minimax",), r"MiniMax-[^:/]+"),
-    _family("sonar*", ("perplexity",), r"sonar[^:/]*"),
+    *(
+        _family(family.label, vendor.routed_names or (vendor.name,), family.pattern)
+        # In this order, an error names the families that can be served.
+        for vendor in vendors_led_by("anthropic openai gemini xai")
+        for family in vendor.families
+    ),
     _family("demo*", ("demo",)),
 )
 

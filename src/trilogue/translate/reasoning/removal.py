@@ -39,7 +39,7 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.content.sealed import Cleaning
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.vendors.profiles.profile import Profile
+from trilogue.vendors.profile import Profile
 
 UNSIGNED = ""
 """the value of all reasoning that is only text: servers that sign nothing make it, and Anthropic refuses it"""

@@ -14,7 +14,7 @@ from trilogue.net.client.interface import Transport, UpstreamRequest, UpstreamTi
 from trilogue.net.client.transport import HttpTransport
 from trilogue.protocols.registry import CODECS
 from trilogue.upstreams.addresses import endpoint
-from trilogue.vendors.profiles.profile import FIRST_VERSION
+from trilogue.vendors.profile import FIRST_VERSION
 
 SECONDS = 120.0
 MOST_BYTES = 64 * 1024 * 1024

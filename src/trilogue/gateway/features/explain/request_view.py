@@ -21,7 +21,7 @@ from trilogue.model import LOSSES, Json, Loss, Protocol, Usage
 from trilogue.model.losses import ADVICE
 from trilogue.policies import Record
 from trilogue.routing.pool.decision import ADJUSTED, PROBE, STRIPPED, Attempt, Decision
-from trilogue.vendors.profiles.lookup import rows_for, vendor_for
+from trilogue.vendors.profile_lookup import rows_for, vendor_for
 
 MEANINGS: dict[str, str] = {
     "request_too_costly": "the request costs more than the account may spend on one",

@@ -27,8 +27,8 @@ from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import MOST_TOKENS
 from trilogue.routing.models.router import Router
-from trilogue.vendors.prices.book import PriceBook
-from trilogue.vendors.prices.price import Money, TokenPrices
+from trilogue.vendors.price import Money, TokenPrices
+from trilogue.vendors.price_lookup import PriceBook
 
 MAX_NAMES = 200
 """Names with rows of their own that the configuration does not have, per worker and day."""

@@ -1,4 +1,4 @@
-"""What one model costs at one vendor, as data, and the cost of a response.
+"""The price of a model: as vendors list it, as a configuration states it, and per token, to compute a cost.
 
 Listed prices are decimal numbers, as vendors list them. Costs are integers in millionths of a millionth of a dollar, in
 which every listed price of a token is a whole number: sums are exact.
@@ -6,10 +6,13 @@ which every listed price of a token is a whole number: sums are exact.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
+from fnmatch import fnmatchcase
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from trilogue.model import Usage
@@ -19,8 +22,13 @@ PICO = Decimal(10) ** 12
 _PER_MILLION = PICO / 1_000_000
 _PER_THOUSAND = PICO / 1_000
 NO_LIMIT = 2**62
+REGISTRIES = "litellm 1.109.1; genai-prices 0.2.2"
+"""the source of prices that these two packages, which are maintained independently of each other, have alike"""
+REGISTRIES_DATED = "2026-11"
+Amount = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 _HOURS_PER_DAY = 24
 _EPOCH = date(1970, 1, 1).toordinal()
+_NOTHING = Decimal(0)
 _FIRST_WEEKDAY = 3
 """the first day since the epoch was a Thursday"""
 
@@ -190,9 +198,50 @@ class PriceRow(Struct, frozen=True, kw_only=True):
         return rates.per_token(self.searches, NO_LIMIT if self.up_to is None else self.up_to, above)
 
 
-REGISTRIES = "litellm 1.109.1; genai-prices 0.2.2"
-"""the source of prices that these two packages, which are maintained independently of each other, have alike"""
-REGISTRIES_DATED = "2026-11"
+class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Price of a model per million tokens, in US dollars. With 0 for both `input` and `output`, it is free."""
+
+    input: Amount = 0.0
+    """input tokens"""
+    cached: Amount | None = None
+    """input tokens read from the cache; default: the price of `input`"""
+    cache_write: Amount | None = None
+    """input tokens written to the cache; default: the price of `input`"""
+    cache_write_long: Amount | None = None
+    """input tokens written to the cache for an hour; default: the price of `cache_write`"""
+    output: Amount = 0.0
+    """output tokens, including reasoning"""
+    searches: Amount | None = None
+    """a thousand web searches; default: unknown"""
+
+    def per_token(self) -> TokenPrices:
+        """Return the prices of one token."""
+        input_price, write = _exact(self.input), _exact(self.cache_write, _exact(self.input))
+        is_free = not self.input and not self.output
+        searches = _exact(self.searches) if self.searches is not None else _NOTHING if is_free else None
+        return Rates(
+            input=input_price,
+            output=_exact(self.output),
+            cache_read=_exact(self.cached, input_price),
+            cache_write=write,
+            cache_write_long=_exact(self.cache_write_long, write),
+        ).per_token(searches)
+
+
+FREE = Price()
+
+
+def price_of(prices: Mapping[str, Price], model: str) -> Price | None:
+    """Return the price of a model: by its name, else by the first pattern such as `gpt-*` that matches."""
+    exact = prices.get(model)
+    if exact is not None:
+        return exact
+    return next((price for pattern, price in prices.items() if "*" in pattern and fnmatchcase(model, pattern)), None)
+
+
+def _exact(price: float | None, default: Decimal = _NOTHING) -> Decimal:
+    # The shortest decimal number that is this float: what the user has written.
+    return default if price is None else Decimal(repr(price))
 
 
 def money(cost: int, usage: Usage | None = None) -> Money:
@@ -204,3 +253,24 @@ def rates(listed: str) -> Rates:
     """Return rates from a short form: `input=5 cache_read=0.5 output=25`."""
     named = (part.partition("=") for part in listed.split())
     return Rates(**{name: Decimal(price) for name, _, price in named})
+
+
+def quoted(
+    vendor: str,
+    models: str,
+    listed: str,
+    source: str = REGISTRIES,
+    *,
+    up_to: int | None = None,
+    above: Rates | None = None,
+) -> PriceRow:
+    """Return a row whose prices were only found elsewhere than at the vendor. `models`: names, separated by spaces."""
+    return PriceRow(
+        vendor=vendor,
+        models=tuple(models.split()),
+        rates=rates(listed),
+        source=source,
+        dated=REGISTRIES_DATED,
+        up_to=up_to,
+        above=above,
+    )

@@ -1,7 +1,7 @@
 """What a model accepts, and in which dialect: quirks are data, never an `if` on a model's name.
 
 The defaults of `Profile` accept everything. The rows of the table say what a vendor, a protocol or a model does not
-accept; a `ProfileRow` is one of them. `levels` and `tiers_but` are shorthands for writing rows.
+accept; a `ProfileRow` is one of them. `levels`, `tiers_but` and `context_window` are shorthands for writing rows.
 """
 
 from __future__ import annotations
@@ -208,6 +208,10 @@ SEEN = "2026-11"
 """when the facts of a row were last checked, unless it has another date"""
 
 ANY_VENDOR = "any"
+ALL_MODELS = ""
+"""the pattern that every name matches"""
+UNKNOWN_VENDOR = "none"
+"""the vendor of a server that is not one of those with rows"""
 
 
 class ProfileRow(Struct, frozen=True, kw_only=True):
@@ -239,3 +243,17 @@ class ProfileRow(Struct, frozen=True, kw_only=True):
         """Return whether the row applies to a model, by the name that `plain_name` returns."""
         # Without an end anchor: names have dates, sizes and tags at their end.
         return re.match(self.models, name) is not None
+
+
+def context_window(vendors: str, models: str, tokens: int, example: str) -> ProfileRow:
+    """Return the row for a context window. Nothing is fitted to it: lists of models show it to clients."""
+    return ProfileRow(
+        vendors=vendors,
+        protocols="messages" if vendors == "anthropic" else "chat responses" if "openai" in vendors else "chat",
+        models=models,
+        takes={"context_window": tokens},
+        what=f"a context window of {tokens:,} tokens",
+        sure="several",
+        sources=("anomalyco/models.dev",),
+        example=example,
+    )

@@ -1,15 +1,24 @@
-"""What OpenAI's models accept, at OpenAI and at Azure, in Chat Completions and in Responses."""
+"""OpenAI, and Azure, which has the same models: their rows in Chat Completions and in Responses apply to both.
+
+Prices are for standard processing, in US dollars. Batch, Flex, Fast and regional processing cost other prices. Rows of
+OpenAI's own pages were read from stored copies of them; the others come from packages that list OpenAI's prices.
+Hosted tools have a fee per call that the usage of a response does not show, so it is not part of any cost here.
+"""
 
 from __future__ import annotations
 
-from trilogue.vendors.profiles.profile import ProfileRow, levels, tiers_but
+from trilogue.vendors.price import PriceRow, quoted, rates
+from trilogue.vendors.profile import ALL_MODELS, ProfileRow, context_window, levels, tiers_but
+from trilogue.vendors.vendor import CHAT, RESPONSES, ModelFamily, Parameter, Preset, Vendor
 
 _BOTH = "openai azure"
 _NO_REASONING = r"gpt-4|gpt-3|chatgpt-4|gpt-5-chat"
 _REASONING = r"o[1-9]|gpt-5(?!(\.\d+)?-chat)|gpt-[6-9]|codex"
 # Models whose reasoning cannot be switched off. Of gpt-5.1 and later, only the codex and pro versions are among them.
 _ALWAYS = r"o[1-9]|gpt-5(?!\.)(?!-chat)|gpt-5\.\d+-(codex|pro)|codex|gpt-[6-9]"
-_ALL = ""
+_PAGES = "https://developers.openai.com/api/docs/models/"
+_LONG = 272_000
+"""input tokens from which the newer models cost more"""
 
 
 def _efforts(models: str, names: str, example: str) -> ProfileRow:
@@ -186,7 +195,7 @@ _SAMPLING = (
     ProfileRow(
         vendors=_BOTH,
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"max_stops": 4},
         what="at most four stop sequences",
         sure="documented",
@@ -226,7 +235,7 @@ _OUTPUT = (
     ProfileRow(
         vendors=_BOTH,
         protocols="responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"least_output": 16},
         what="max_output_tokens must be at least 16",
         sure="documented",
@@ -236,7 +245,7 @@ _OUTPUT = (
     ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"json_word": True},
         what="json_object requires the word json in the messages or the input",
         sure="several",
@@ -246,7 +255,7 @@ _OUTPUT = (
     ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"strict_schemas": True, "plain_tool_schemas": True},
         what=(
             "strict schemas must close every object and require every property; the schema of a function must "
@@ -314,7 +323,7 @@ _CACHING = (
     ProfileRow(
         vendors="azure",
         protocols="chat responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"cache_retention": False},
         what="no prompt_cache_retention",
         sure="several",
@@ -334,7 +343,7 @@ _CACHING = (
     ProfileRow(
         vendors=_BOTH,
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"top_k": False},
         what="unknown fields are an error",
         sure="documented",
@@ -344,7 +353,7 @@ _CACHING = (
     ProfileRow(
         vendors=_BOTH,
         protocols="responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"raw_reasoning": False},
         what="reasoning that is sent back has only summary and encrypted_content, no content",
         sure="several",
@@ -353,4 +362,129 @@ _CACHING = (
     ),
 )
 
-ROWS = (*_REASONS, *_EFFORTS, *_TOOLS, *_SAMPLING, *_OUTPUT, *_CONTENT, *_CACHING)
+_WINDOWS = (
+    context_window(_BOTH, r"gpt-3\.5", 16_385, "gpt-3.5-turbo"),
+    context_window(_BOTH, r"gpt-4o|chatgpt-4o|gpt-4-turbo|gpt-5(\.\d+)?-chat", 128_000, "gpt-4o"),
+    context_window(_BOTH, r"gpt-4\.1", 1_047_576, "gpt-4.1"),
+    context_window(_BOTH, r"o1-(mini|preview)", 128_000, "o1-mini"),
+    context_window(_BOTH, r"o[1-9]", 200_000, "o3"),
+    context_window(_BOTH, r"gpt-5(\.[1-3])?(-|$)", 400_000, "gpt-5.2"),
+    context_window(_BOTH, r"gpt-5\.[4-9](?!-(mini|nano))|gpt-6", 1_050_000, "gpt-5.5"),
+)
+
+
+def _listed(model: str, listed: str) -> PriceRow:
+    """Return a row of OpenAI's own page about a model."""
+    return PriceRow(
+        vendor="openai",
+        models=(model,),
+        rates=rates(listed),
+        source=_PAGES + model,
+        dated="2026-11",
+        first_hand=True,
+    )
+
+
+def _tiered(model: str, listed: str) -> PriceRow:
+    """Return a row of OpenAI's own page, for a model with higher prices for long requests.
+
+    The pages say: twice the input and the cache, and 1.5 times the output, for the whole request.
+    """
+    standard = rates(listed)
+    return PriceRow(
+        vendor="openai",
+        models=(model,),
+        rates=standard,
+        up_to=_LONG,
+        above=standard.times("2", "1.5"),
+        source=_PAGES + model,
+        dated="2026-11",
+        first_hand=True,
+    )
+
+
+def _quoted(models: str, listed: str, *, long: bool = False) -> PriceRow:
+    """Return a row whose prices were only found elsewhere. `long`: long requests cost more, as in `_tiered`."""
+    above = rates(listed).times("2", "1.5") if long else None
+    return quoted("openai", models, listed, up_to=_LONG if long else None, above=above)
+
+
+_PRICES = (
+    _quoted("gpt-6.1-sol", "input=2 cache_read=0.1 cache_write=2.5 output=10", long=True),
+    _quoted("gpt-6.1-terra", "input=1 cache_read=0.05 cache_write=1.25 output=5", long=True),
+    _tiered("gpt-6-sol", "input=2 cache_read=0.2 cache_write=2.5 output=10"),
+    _tiered("gpt-6-luna", "input=0.1 cache_read=0.01 cache_write=0.125 output=0.5"),
+    _quoted("gpt-6-astra", "input=10 cache_read=1 cache_write=12.5 output=50", long=True),
+    _quoted("gpt-6-rosalind", "input=15 cache_read=1.5 cache_write=18.75 output=75", long=True),
+    _quoted("gpt-5.6-sol gpt-5.6", "input=4 cache_read=0.4 cache_write=5 output=20", long=True),
+    _tiered("gpt-5.6-terra", "input=2 cache_read=0.2 cache_write=2.5 output=12"),
+    _tiered("gpt-5.6-luna", "input=0.2 cache_read=0.02 cache_write=0.25 output=1.2"),
+    _quoted("gpt-5.5", "input=5 cache_read=0.5 output=30", long=True),
+    _quoted("gpt-5.5-pro gpt-5.4-pro", "input=30 output=180", long=True),
+    _quoted("gpt-5.4", "input=2.5 cache_read=0.25 output=15", long=True),
+    _quoted("gpt-5.4-mini", "input=0.75 cache_read=0.075 output=4.5"),
+    _quoted("gpt-5.4-nano", "input=0.2 cache_read=0.02 output=1.25"),
+    _quoted("gpt-5.2 gpt-5.2-chat gpt-5.2-codex gpt-5.3-chat gpt-5.3-codex", "input=1.75 cache_read=0.175 output=14"),
+    _quoted("gpt-5.2-pro", "input=21 output=168"),
+    _quoted(
+        "gpt-5.1 gpt-5.1-chat gpt-5.1-codex gpt-5.1-codex-max gpt-5 gpt-5-chat gpt-5-codex",
+        "input=1.25 cache_read=0.125 output=10",
+    ),
+    _quoted("gpt-5-pro", "input=15 output=120"),
+    _quoted("gpt-5.1-codex-mini gpt-5-mini", "input=0.25 cache_read=0.025 output=2"),
+    _listed("gpt-5-nano", "input=0.05 cache_read=0.005 output=0.4"),
+    _quoted("gpt-4.1 o3", "input=2 cache_read=0.5 output=8"),
+    _quoted("gpt-4.1-mini", "input=0.4 cache_read=0.1 output=1.6"),
+    _quoted("gpt-4.1-nano", "input=0.1 cache_read=0.025 output=0.4"),
+    _quoted("gpt-4o", "input=2.5 cache_read=1.25 output=10"),
+    _quoted("gpt-4o-mini", "input=0.15 cache_read=0.075 output=0.6"),
+    _quoted("o4-mini", "input=1.1 cache_read=0.275 output=4.4"),
+    _quoted("o3-mini", "input=1.1 cache_read=0.55 output=4.4"),
+    _quoted("o3-pro", "input=20 output=80"),
+    _quoted("o1", "input=15 cache_read=7.5 output=60"),
+)
+
+VENDOR = Vendor(
+    name="openai",
+    preset=Preset(
+        name="openai",
+        urls={RESPONSES: "https://api.openai.com/v1", CHAT: "https://api.openai.com/v1"},
+        variable="OPENAI_API_KEY",
+        model="gpt-5.4-mini",
+    ),
+    # Where Codex sends requests that a ChatGPT subscription pays for.
+    client_hosts=("chatgpt.com",),
+    hosts=r"(\w+\.)?api\.openai\.com|chatgpt\.com",
+    imported_names=("text-completion-openai",),
+    # The access token of a ChatGPT subscription is a JSON Web Token.
+    key_prefixes=("sk-proj-", "sk-svcacct-", "eyJ"),
+    models=r"gpt-|chatgpt|o\d|codex|computer-use",
+    families=(
+        ModelFamily("gpt-*"),
+        ModelFamily("chatgpt-*"),
+        ModelFamily("codex-*"),
+        ModelFamily("o[0-9]*", r"o\d+(-.*)?"),
+    ),
+    is_complete=True,
+    profiles=(*_REASONS, *_EFFORTS, *_TOOLS, *_SAMPLING, *_OUTPUT, *_CONTENT, *_CACHING, *_WINDOWS),
+    prices=_PRICES,
+)
+
+AZURE = Vendor(
+    name="azure",
+    preset=Preset(
+        name="azure",
+        urls=dict.fromkeys((RESPONSES, CHAT), "https://{resource}.openai.azure.com/openai/v1"),
+        variable="AZURE_OPENAI_API_KEY",
+        model="",
+        parameters=(
+            Parameter(
+                name="resource",
+                what="the name of the Azure resource, as in https://NAME.openai.azure.com",
+                variables=("AZURE_RESOURCE_NAME",),
+            ),
+        ),
+    ),
+    other_names=("aoai",),
+    hosts=r".*\.(openai\.azure|services\.ai\.azure|cognitiveservices\.azure)\.com",
+)

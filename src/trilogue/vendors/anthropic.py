@@ -1,8 +1,17 @@
-"""What Claude models accept in the Messages protocol."""
+"""Anthropic: what Claude models accept in the Messages protocol, and cost in US dollars.
+
+Batch, fast mode and regional processing cost something else. Rows of Anthropic's own page were read from stored copies
+of it. The copies do not list the newest models, whose prices come from packages and projects that quote the page. So
+does the price of web searches.
+"""
 
 from __future__ import annotations
 
-from trilogue.vendors.profiles.profile import FIRST_VERSION, ProfileRow, levels, tiers_but
+from decimal import Decimal
+
+from trilogue.vendors.price import REGISTRIES, REGISTRIES_DATED, PriceRow, Rates, rates
+from trilogue.vendors.profile import ALL_MODELS, FIRST_VERSION, ProfileRow, context_window, levels, tiers_but
+from trilogue.vendors.vendor import MESSAGES, ModelFamily, Preset, Vendor
 
 # Model names come with and without dates and cloud suffixes (`-20250514`, `@20250514`); see `plain_name`.
 _NO_THINKING = r"claude-(2|instant|3-(opus|sonnet|haiku)|3-5)"
@@ -11,9 +20,9 @@ _FIRST_4 = r"claude-(opus|sonnet)-4(-0|-2025|$|@)"
 _BUDGET = r"claude-(3-7|(opus|sonnet)-4(-0|-1(?!\d)|-2025|$|@)|(opus|sonnet|haiku)-4-5)"
 _MIDDLE = r"claude-(opus|sonnet|haiku)-4-6"
 _BEFORE_47 = rf"{_NO_THINKING}|{_BUDGET}|{_MIDDLE}"
-# Patterns are tried from the first row to the last, so the rows for all models come after those for some.
-_ALL = ""
 _SCOPE = {"vendors": "anthropic", "protocols": "messages"}
+_PAGE = "https://platform.claude.com/docs/en/about-claude/pricing"
+_SEARCHES = Decimal(10)
 
 
 def _limit(models: str, tokens: int, default: int, example: str) -> ProfileRow:
@@ -64,7 +73,7 @@ _THINKING = (
     ),
     ProfileRow(
         **_SCOPE,
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"reasons": "asked"},
         what="think only if requested",
         sure="documented",
@@ -101,7 +110,7 @@ _THINKING = (
     _efforts(rf"{_NO_THINKING}|{_FIRST_4}|claude-(3-7|opus-4-1(?!\d)|(sonnet|haiku)-4-5)", "", "claude-sonnet-4-5"),
     _efforts(r"claude-opus-4-5", "low medium high", "claude-opus-4-5"),
     _efforts(_MIDDLE, "low medium high max", "claude-sonnet-4-6"),
-    _efforts(_ALL, "low medium high xhigh max", "claude-sonnet-5"),
+    _efforts(ALL_MODELS, "low medium high xhigh max", "claude-sonnet-5"),
     ProfileRow(
         **_SCOPE,
         models=r"claude-(opus-5|opus-4-8)",
@@ -116,7 +125,7 @@ _THINKING = (
 _SETTINGS = (
     ProfileRow(
         **_SCOPE,
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"fills_arguments": False},
         what="optional arguments without a value are not in a call; an empty one is meant",
         sure="choice",
@@ -134,7 +143,7 @@ _SETTINGS = (
     ),
     ProfileRow(
         **_SCOPE,
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"sampling_with_reasoning": False},
         what="with thinking, temperature must be 1 and top_k is not accepted",
         sure="documented",
@@ -156,7 +165,7 @@ _SETTINGS = (
     _limit(r"claude-opus-4(-0|-1(?!\d)|-2025|$|@)", 32_000, 8_192, "claude-opus-4-1"),
     _limit(_FIRST_4, 64_000, 8_192, "claude-sonnet-4-20250514"),
     _limit(r"claude-(opus|sonnet|haiku)-4-5", 64_000, 32_000, "claude-haiku-4-5"),
-    _limit(_ALL, 128_000, 32_000, "claude-opus-4-6"),
+    _limit(ALL_MODELS, 128_000, 32_000, "claude-opus-4-6"),
     ProfileRow(
         **_SCOPE,
         models=rf"(?!{_NO_THINKING}|{_BUDGET})",
@@ -177,7 +186,7 @@ _SETTINGS = (
     ),
     ProfileRow(
         **_SCOPE,
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"closed_schemas": True, "max_strict_tools": 20, "plain_tool_schemas": True},
         what=(
             "schemas must close every object and have no limits on numbers, lengths and counts; at most 20 strict tools"
@@ -210,7 +219,7 @@ _SETTINGS = (
     ),
     ProfileRow(
         **_SCOPE,
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"image_types": ("image/jpeg", "image/png", "image/gif", "image/webp")},
         what="images must be JPEG, PNG, GIF or WebP",
         sure="documented",
@@ -228,4 +237,99 @@ _SETTINGS = (
     ),
 )
 
-ROWS = (*_THINKING, *_SETTINGS)
+_WINDOWS = (
+    context_window("anthropic", r"claude-(3|(opus|sonnet)-4(-0|-1|-5|-2025|$|@)|haiku-4)", 200_000, "claude-opus-4-5"),
+    context_window(
+        "anthropic",
+        r"claude-(opus|sonnet)-4-[6-9]|claude-(opus|sonnet|haiku)-[5-9]|claude-(fable|mythos)",
+        1_000_000,
+        "claude-sonnet-5",
+    ),
+)
+
+
+def _listed(models: str, listed: str) -> PriceRow:
+    """Return a row of Anthropic's own page."""
+    return PriceRow(
+        vendor="anthropic",
+        models=tuple(models.split()),
+        rates=rates(listed),
+        source=_PAGE,
+        dated="2026-11",
+        first_hand=True,
+        searches=_SEARCHES,
+    )
+
+
+def _quoted(
+    models: str, listed: str, source: str = REGISTRIES, *, up_to: int | None = None, above: Rates | None = None
+) -> PriceRow:
+    """Return a row whose prices were only found elsewhere."""
+    return PriceRow(
+        vendor="anthropic",
+        models=tuple(models.split()),
+        rates=rates(listed),
+        source=source,
+        dated=REGISTRIES_DATED,
+        searches=_SEARCHES,
+        up_to=up_to,
+        above=above,
+    )
+
+
+_PRICES = (
+    # The sources have no price of cache writes for an hour.
+    _quoted(
+        "claude-fable-5-2 claude-mythos-5-2",
+        "input=8 cache_write=10 cache_read=0.2 output=40",
+        "genai-prices 0.2.2; docs.laozhang.ai; vercel.com",
+    ),
+    _listed(
+        "claude-fable-5-1 claude-mythos-5-1",
+        "input=10 cache_write=12.5 cache_write_long=20 cache_read=0.25 output=50",
+    ),
+    _listed("claude-fable-5 claude-mythos-5", "input=10 cache_write=12.5 cache_write_long=20 cache_read=1 output=50"),
+    _quoted("claude-opus-5-5", "input=4 cache_write=5 cache_write_long=8 cache_read=0.2 output=20"),
+    _listed(
+        "claude-opus-5 claude-opus-4-8 claude-opus-4-7 claude-opus-4-6 claude-opus-4-5",
+        "input=5 cache_write=6.25 cache_write_long=10 cache_read=0.5 output=25",
+    ),
+    _listed(
+        "claude-opus-4-1 claude-opus-4 claude-3-opus",
+        "input=15 cache_write=18.75 cache_write_long=30 cache_read=1.5 output=75",
+    ),
+    # The price of cache reads was halved on 2026-10-07.
+    _quoted("claude-sonnet-5-5", "input=2 cache_write=2.5 cache_write_long=4 cache_read=0.1 output=10"),
+    _quoted("claude-sonnet-5", "input=2 cache_write=2.5 cache_write_long=4 cache_read=0.2 output=10"),
+    _listed(
+        "claude-sonnet-4-6 claude-sonnet-4-5 claude-sonnet-4 claude-3-7-sonnet",
+        "input=3 cache_write=3.75 cache_write_long=6 cache_read=0.3 output=15",
+    ),
+    _quoted(
+        "claude-haiku-5-5",
+        "input=0.1 cache_write=0.125 cache_write_long=0.2 cache_read=0.01 output=0.5",
+        up_to=100_000,
+        above=rates("input=0.5 cache_write=0.625 cache_write_long=1 cache_read=0.05 output=2.5"),
+    ),
+    _listed("claude-haiku-4-5", "input=1 cache_write=1.25 cache_write_long=2 cache_read=0.1 output=5"),
+    _listed("claude-3-5-haiku", "input=0.8 cache_write=1 cache_write_long=1.6 cache_read=0.08 output=4"),
+    _listed("claude-3-haiku", "input=0.25 cache_write=0.3 cache_write_long=0.5 cache_read=0.03 output=1.25"),
+)
+
+VENDOR = Vendor(
+    name="anthropic",
+    preset=Preset(
+        name="anthropic",
+        urls={MESSAGES: "https://api.anthropic.com"},
+        variable="ANTHROPIC_API_KEY",
+        model="claude-sonnet-5",
+    ),
+    other_names=("claude",),
+    hosts=r"api\.anthropic\.com",
+    key_prefixes=("sk-ant-",),
+    models=r"claude",
+    families=(ModelFamily("claude-*"),),
+    is_complete=True,
+    profiles=(*_THINKING, *_SETTINGS, *_WINDOWS),
+    prices=_PRICES,
+)

@@ -1,14 +1,14 @@
-"""Rows for models and servers that no other row covers: the common core of each protocol."""
+"""Rows of any vendor or of several, which come after those of each vendor: the common core of each protocol."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from trilogue.model import Tier
-from trilogue.vendors.profiles.profile import ANY_VENDOR, FIRST_VERSION, ProfileRow
+from trilogue.vendors.profile import ALL_MODELS, ANY_VENDOR, FIRST_VERSION, UNKNOWN_VENDOR, ProfileRow
+from trilogue.vendors.table import PROFILED
 
-_ALL = ""
-_OTHERS = "anthropic deepseek mistral moonshot groq xai gemini ollama openrouter none"
+_OTHERS = " ".join([name for name in PROFILED if name not in ("openai", "azure")] + [UNKNOWN_VENDOR])
 # Families of open weights; which server runs them is not known, so this goes by the name.
 _NO_REASONING = r"llama|meta-llama|codellama|gemma|mi[sx]tral|ministral|codestral|phi-?[34]|qwen-?2|command|granite"
 
@@ -24,11 +24,11 @@ CORE: dict[str, Any] = {
 }
 """fields of the profile of servers that accept only the common core of Chat Completions"""
 
-ROWS = (
+COMMON_ROWS = (
     ProfileRow(
         vendors="deepseek mistral moonshot groq xai gemini ollama",
         protocols="messages responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"tool_search": False},
         what="no search for deferred tools: the gateway runs it",
         sure="choice",
@@ -37,7 +37,7 @@ ROWS = (
     ProfileRow(
         vendors="openai azure deepseek moonshot",
         protocols="chat responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"orphaned_calls": False},
         what="every tool call needs its result, and every result its call",
         sure="several",
@@ -47,7 +47,7 @@ ROWS = (
     ProfileRow(
         vendors="anthropic",
         protocols="messages",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"orphaned_calls": False},
         what="every tool call needs its result, and every result its call",
         sure="several",
@@ -66,7 +66,7 @@ ROWS = (
     ProfileRow(
         vendors=_OTHERS,
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes=CORE,
         what="the common core of Chat Completions: no developer role, and nothing that only OpenAI's servers accept",
         sure="several",
@@ -76,7 +76,7 @@ ROWS = (
     ProfileRow(
         vendors=ANY_VENDOR,
         protocols="chat",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"max_stops": 4, "plain_tool_schemas": True},
         what="at most four stop sequences; the schema of a tool must be a plain object",
         sure="choice",
@@ -85,7 +85,7 @@ ROWS = (
     ProfileRow(
         vendors=ANY_VENDOR,
         protocols="responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"least_output": 16, "plain_tool_schemas": True},
         what="at least 16 output tokens; the schema of a tool must be a plain object",
         sure="choice",
@@ -94,7 +94,7 @@ ROWS = (
     ProfileRow(
         vendors=_OTHERS,
         protocols="responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"cache_marks": False, "cache_retention": False, "prewarm": False, "adds_caching": False},
         what="OpenAI's cache settings are not accepted, and no prompt_cache_key is added",
         sure="choice",
@@ -103,7 +103,7 @@ ROWS = (
     ProfileRow(
         vendors=_OTHERS,
         protocols="responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"compacts": False},
         what="conversations cannot be compacted: only the APIs of OpenAI and Azure are known to do that",
         sure="choice",
@@ -112,7 +112,7 @@ ROWS = (
     ProfileRow(
         vendors=f"azure {_OTHERS}",
         protocols="responses",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"agents": False},
         what="messages between Codex's agents must be ordinary messages",
         sure="several",
@@ -122,7 +122,7 @@ ROWS = (
     ProfileRow(
         vendors=f"openai azure {_OTHERS}".replace("anthropic ", ""),
         protocols="messages",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={
             "efforts": (),
             "adaptive_thinking": False,
@@ -139,7 +139,7 @@ ROWS = (
     ProfileRow(
         vendors=ANY_VENDOR,
         protocols="messages",
-        models=_ALL,
+        models=ALL_MODELS,
         takes={"blank_stops": False, "max_temperature": 1.0},
         what="stop sequences must have more than whitespace; temperature is from 0 to 1",
         sure="several",
