@@ -1,16 +1,14 @@
 """The codec of OpenAI Chat Completions: `POST /v1/chat/completions`."""
 
 from trilogue.model import HostedKind
-from trilogue.protocols.chat.decode_request import decode_request
-from trilogue.protocols.chat.decode_response import decode_response
 from trilogue.protocols.chat.decode_stream import ChatStreamDecoder
-from trilogue.protocols.chat.encode_request import encode_request
-from trilogue.protocols.chat.encode_response import encode_response
 from trilogue.protocols.chat.encode_stream import ChatStreamEncoder
 from trilogue.protocols.chat.endpoint import ENDPOINT
 from trilogue.protocols.chat.errors import decode_error, encode_error
-from trilogue.protocols.chat.sealed import unsealed_calls, without_sealed
-from trilogue.protocols.chat.short_forms import summarize
+from trilogue.protocols.chat.fast_decode import summarize
+from trilogue.protocols.chat.reasoning import unsealed_calls, without_sealed
+from trilogue.protocols.chat.request import decode_request, encode_request
+from trilogue.protocols.chat.response import decode_response, encode_response
 from trilogue.protocols.chat.wire import (
     FIELD_POLICIES,
     MAX_NAME,

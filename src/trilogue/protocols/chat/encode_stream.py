@@ -34,9 +34,10 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.chat.audio import audio_of
-from trilogue.protocols.chat.calls import call_id_of, takes_custom
-from trilogue.protocols.chat.encode_response import (
+from trilogue.protocols.chat.content import audio_of
+from trilogue.protocols.chat.errors import encode_failure
+from trilogue.protocols.chat.reasoning import REASONING_TEXTS, ReasoningWriter, entries
+from trilogue.protocols.chat.response import (
     annotation_of,
     declare_dropped,
     declare_order,
@@ -44,8 +45,7 @@ from trilogue.protocols.chat.encode_response import (
     refusal_text,
     response_id,
 )
-from trilogue.protocols.chat.errors import encode_failure
-from trilogue.protocols.chat.reasoning import REASONING_TEXTS, ReasoningWriter, entries
+from trilogue.protocols.chat.tools import call_id_of, takes_custom
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.failure.codes import in_stream

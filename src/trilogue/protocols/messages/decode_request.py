@@ -61,7 +61,7 @@ def _tools(fields: Fields, turns: tuple[Turn, ...]) -> tuple[Tool, ...]:
     return tools + _added_tools(turns)
 
 
-def _thinking_and_format(fields: Fields, _: object) -> tuple[Thinking | None, OutputFormat | None]:
+def _read_thinking_and_format(fields: Fields, _: object) -> tuple[Thinking | None, OutputFormat | None]:
     config = fields.fields("output_config")
     thinking = decode_thinking(fields, config)
     output = decode_format(fields, config)
@@ -105,7 +105,7 @@ def _stream(fields: Fields, _: object) -> bool:
 _SETTINGS = FieldTable(
     {
         ("tool_choice", "parallel_tools"): (decode_choice, ("tool_choice",)),
-        ("thinking", "format"): (_thinking_and_format, ("output_config", "thinking", "output_format")),
+        ("thinking", "format"): (_read_thinking_and_format, ("output_config", "thinking", "output_format")),
         "caching": (_caching, ("cache_control",)),
         ("tier", "paths"): (_tier, ("speed", "service_tier")),
         (): (_servers, ("mcp_servers",)),

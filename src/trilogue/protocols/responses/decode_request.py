@@ -81,7 +81,7 @@ def _user(fields: Fields) -> tuple[str | None, dict[str, str]]:
     return user, {**PATHS, "user": path}
 
 
-def _stream(fields: Fields) -> bool:
+def _read_stream(fields: Fields) -> bool:
     return fields.flag("stream") or False
 
 
@@ -110,7 +110,7 @@ _SETTINGS = FieldTable(
         "moderation": field(Fields.mapping, "moderation"),
         "store": field(Fields.flag, "store"),
         "previous_response": field(Fields.text, "previous_response_id"),
-        "stream": (_stream, ("stream",)),
+        "stream": (_read_stream, ("stream",)),
     }
 )
 

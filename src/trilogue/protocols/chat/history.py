@@ -32,7 +32,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.model.names import name_of
-from trilogue.protocols.chat.encode_content import encode_block, encode_content, mark_part
+from trilogue.protocols.chat.content import encode_block, encode_content, mark_part
 from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, entries, signature_field
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
 from trilogue.protocols.codec import EncodingContext

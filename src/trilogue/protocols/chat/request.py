@@ -14,11 +14,13 @@ from msgspec import field as new
 from trilogue.base.fast_paths import FAST_PATHS
 from trilogue.errors import BadRequest
 from trilogue.model import (
+    NO_SAMPLING,
     Audio,
     Block,
     CallKind,
     Extras,
     Json,
+    Ledger,
     Refusal,
     Request,
     Role,
@@ -27,27 +29,44 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.protocols.chat.calls import arguments_text
-from trilogue.protocols.chat.choice import CHOICE_FIELDS, decode_choice
+from trilogue.protocols.chat.content import decode_content
 from trilogue.protocols.chat.controls import (
     CACHING_FIELDS,
     SAMPLING_FIELDS,
+    THINKING_FIELDS,
     USER_FIELDS,
     Paths,
     decode_caching,
     decode_format,
     decode_sampling,
+    decode_thinking,
     decode_tier,
     decode_user,
+    encode_caching,
+    encode_format,
+    encode_identity,
+    encode_sampling,
+    encode_thinking,
+    encode_tier,
 )
-from trilogue.protocols.chat.decode_content import decode_content
-from trilogue.protocols.chat.decode_tools import TOOL_FIELDS, decode_tools
+from trilogue.protocols.chat.fast_decode import SHORT_MESSAGES, short_call
+from trilogue.protocols.chat.history import encode_turns
 from trilogue.protocols.chat.reasoning import read_reasoning
-from trilogue.protocols.chat.short_forms import SHORT_MESSAGES, short_call
-from trilogue.protocols.chat.thinking import THINKING_FIELDS, decode_thinking
-from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
+from trilogue.protocols.chat.tools import (
+    CHOICE_FIELDS,
+    TOOL_FIELDS,
+    arguments_text,
+    decode_choice,
+    decode_tools,
+    encode_tools,
+)
+from trilogue.protocols.chat.wire import NESTED, PROTOCOL, REASONING_FIELDS, ROLES
+from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.content.ids import derive_id
+from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fields.reader import Fields, FieldTable, field
+from trilogue.protocols.fit.request import fit_request
+from trilogue.protocols.openai.cache import finish_breakpoints
 
 
 def decode_request(body: dict[str, Json]) -> Request:
@@ -82,7 +101,7 @@ def _tier(fields: Fields, paths: Paths) -> Tier | None:
     return tier
 
 
-def _stream(fields: Fields, _: Paths) -> bool:
+def _read_stream(fields: Fields, _: Paths) -> bool:
     return fields.flag("stream") or False
 
 
@@ -101,7 +120,7 @@ _SETTINGS = FieldTable(
         "metadata": field(Fields.mapping, "metadata"),
         "moderation": field(Fields.mapping, "moderation"),
         "store": field(Fields.flag, "store"),
-        "stream": (_stream, ("stream",)),
+        "stream": (_read_stream, ("stream",)),
     }
 )
 
@@ -229,3 +248,46 @@ _READERS: dict[str, Callable[[_Reader, Fields, Role], Turn]] = {
     "tool": _Reader._tool,
     "function": _Reader._function,
 }
+
+
+def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
+    """Return the body for the upstream."""
+    out = EncodingContext(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
+    if not out.native:
+        request = fit_request(request, out, PROTOCOL)
+    messages = encode_turns(request, out)
+    if out.profile.cache_marks and not out.native:
+        finish_breakpoints(messages, request, out, "text")
+    body: dict[str, Json] = {"model": target.model, "messages": messages}
+    if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
+        body |= encode_tools(request, out)
+    if request.sampling is not NO_SAMPLING:
+        body |= encode_sampling(request, out)
+    if request.thinking is not None:
+        body |= encode_thinking(request.thinking, request, out)
+    if request.format is not None:
+        body |= encode_format(request.format, out)
+    if request.caching is not None:
+        body |= encode_caching(request.caching, request, out)
+    if request.tier is not None:
+        body |= encode_tier(request.tier, request, out)
+    body |= encode_identity(request, out)
+    if request.stream or out.native:
+        body |= _stream(request, out)
+    if out.native and request.extras:
+        restore_extras(body, request.extras, NESTED)
+    return body
+
+
+def _stream(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the fields for streaming. Usage is always requested: the other protocols always report it."""
+    # Some servers return 400 for stream_options, so the profile decides.
+    usage = request.include_usage if out.native else (out.profile.stream_usage and request.stream) or None
+    # Only OpenAI pads streams.
+    obfuscation = request.obfuscation if out.native or out.profile.openai_fields else None
+    options = {"include_usage": usage, "include_obfuscation": obfuscation}
+    given = {name: value for name, value in options.items() if value is not None}
+    body: dict[str, Json] = {"stream": True} if request.stream else {}
+    if given and (request.stream or out.native):
+        body["stream_options"] = given
+    return body

@@ -36,10 +36,10 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.chat.audio import MOST_COMPARED, AudioAssembler
-from trilogue.protocols.chat.calls import ARGUMENTS, CALL, CALL_BODY, arguments_text, dotted, kind_of
-from trilogue.protocols.chat.decode_response import MESSAGE, citation_of
+from trilogue.protocols.chat.content import MOST_COMPARED, AudioAssembler
 from trilogue.protocols.chat.reasoning import details_opaque, signature_field, signature_of, signed
+from trilogue.protocols.chat.response import MESSAGE, citation_of
+from trilogue.protocols.chat.tools import ARGUMENTS, CALL, CALL_BODY, arguments_text, dotted, kind_of
 from trilogue.protocols.chat.wire import CallDelta
 from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Kinds, sort_fields
