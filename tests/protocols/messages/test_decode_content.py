@@ -20,7 +20,7 @@ from trilogue.model import (
     ToolResult,
 )
 from trilogue.protocols.fields.reader import LooseFields
-from trilogue.protocols.messages.decode_content import decode_block
+from trilogue.protocols.messages.content import decode_block
 
 
 def block(**fields: Any) -> Block:

@@ -24,7 +24,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.effort import BUDGETS
-from trilogue.protocols.messages.encode_request import encode_request
+from trilogue.protocols.messages.request import encode_request
 from trilogue.vendors.profiles.profile import Profile
 
 ROOM = Sampling(max_tokens=60_000)

@@ -8,7 +8,7 @@ from openai.types.responses import response, response_create_params
 
 from trilogue.model import LOSSES
 from trilogue.protocols.responses import CODEC
-from trilogue.protocols.responses.decode_request import decode_request
+from trilogue.protocols.responses.request import decode_request
 from trilogue.protocols.responses.wire import FIELD_POLICIES, REQUEST_FIELDS, RESPONSE_POLICIES
 
 _NEUTRAL_IN_ANSWERS = {

@@ -1,20 +1,17 @@
 """The codec of Anthropic Messages: `POST /v1/messages`."""
 
 from trilogue.protocols.codec import Codec
-from trilogue.protocols.messages.conversation import HISTORY
-from trilogue.protocols.messages.decode_request import decode_request
-from trilogue.protocols.messages.decode_response import decode_response
 from trilogue.protocols.messages.decode_stream import MessagesStreamDecoder
-from trilogue.protocols.messages.encode_request import encode_request
-from trilogue.protocols.messages.encode_response import encode_response
 from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
-from trilogue.protocols.messages.encode_tools import OFFERED
 from trilogue.protocols.messages.endpoint import ENDPOINT
 from trilogue.protocols.messages.errors import decode_error, encode_error
-from trilogue.protocols.messages.pause import PAUSES
-from trilogue.protocols.messages.sealed import may_hold_sealed, unsealed_calls, without_sealed
-from trilogue.protocols.messages.short_forms import summarize
-from trilogue.protocols.messages.tool_search import TOOL_SEARCH
+from trilogue.protocols.messages.fast_decode import summarize
+from trilogue.protocols.messages.history import HISTORY, PAUSES
+from trilogue.protocols.messages.hosted import TOOL_SEARCH
+from trilogue.protocols.messages.reasoning import may_hold_sealed, unsealed_calls, without_sealed
+from trilogue.protocols.messages.request import decode_request, encode_request
+from trilogue.protocols.messages.response import decode_response, encode_response
+from trilogue.protocols.messages.tools import OFFERED
 from trilogue.protocols.messages.wire import (
     FIELD_POLICIES,
     MAX_NAME,

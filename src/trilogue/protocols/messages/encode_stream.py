@@ -41,8 +41,8 @@ from trilogue.model import (
 )
 from trilogue.protocols.failure.codes import in_stream
 from trilogue.protocols.fields.extras import add_extras
-from trilogue.protocols.messages.encode_response import MessageWriter
 from trilogue.protocols.messages.errors import encode_failure
+from trilogue.protocols.messages.response import MessageWriter
 from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.openai import moderation as openai_moderation

@@ -9,16 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trilogue.base.json.text import dump_text, parse_object
-from trilogue.model import HostedCall, HostedKind, HostedResult, Json, Ledger, Opaque, OpaqueKind, SearchHit
+from trilogue.model import (
+    Block,
+    HostedCall,
+    HostedKind,
+    HostedResult,
+    HostedTool,
+    Json,
+    Ledger,
+    Opaque,
+    OpaqueKind,
+    SearchHit,
+)
 from trilogue.protocols.content.ids import derive_id, digest, safe_call_id
 from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE
+from trilogue.protocols.content.tool_search import (
+    ABOUT,
+    AnsweredSearch,
+    SearchCall,
+    SearchFunction,
+    SearchResult,
+    ToolSearchForm,
+    Wire,
+)
 from trilogue.protocols.fields.reader import Fields, LooseFields
-from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache
-from trilogue.protocols.messages.wire import SERVER_RESULTS, SERVER_TOOLS
+from trilogue.protocols.messages.wire import SERVER_RESULTS, SERVER_TOOLS, TOOL_VERSION, arguments_of
 
 _CODE_INPUT = {"bash_code_execution": "command"}
 """the field with the code, for tools that have it in another field than `code`"""
+_REGEX = "tool_search_tool_regex"
+_WORDS = "tool_search_tool_bm25"
 
 
 def decode_call(fields: Fields, value: Json) -> HostedCall:
@@ -282,3 +303,58 @@ def as_note(call: HostedCall, result: HostedResult | None) -> str:
     text = (result.text or result.error) if result else None
     label = f"{call.server}.{call.name}" if call.server else call.name or call.tool.value
     return f"[{label} {call.input or dump_text({})}]" + (f" {text}" if text else "")
+
+
+def function(tool: HostedTool) -> SearchFunction:
+    """Return the function that replaces a search."""
+    kind = TOOL_VERSION.sub("", tool.type)
+    if kind == _REGEX:
+        argument, what = "pattern", "A Python regular expression, at most 200 characters, such as weather|forecast."
+        what += " It distinguishes upper and lower case; begin with (?i) to ignore that."
+    else:
+        argument, what = "query", "What the tool should do, in a few words."
+    fields: Wire = {argument: {"type": "string", "description": what}}
+    return SearchFunction(
+        name=tool.name or kind,
+        argument=argument,
+        description=ABOUT,
+        parameters={"type": "object", "properties": fields, "required": [argument]},
+        pattern=kind == _REGEX,
+    )
+
+
+def call(block: Block) -> SearchCall | None:
+    """Return a search of the history."""
+    if type(block) is not HostedCall or block.tool is not HostedKind.TOOL_SEARCH:
+        return None
+    return SearchCall(block.id, block.input or "{}")
+
+
+def result(block: Block) -> SearchResult | None:
+    """Return the result of a search of the history."""
+    if type(block) is not HostedResult or block.tool is not HostedKind.TOOL_SEARCH:
+        return None
+    if block.error is not None:
+        return SearchResult(error=block.error)
+    content = LooseFields(LooseFields(block.native).mapping("content"))
+    names = [LooseFields(one).text("tool_name") for one in content.items("tool_references") or ()]
+    return SearchResult(tuple([(None, name) for name in names if name]))
+
+
+def blocks(search: AnsweredSearch) -> tuple[Block, Block]:
+    """Return a search with its result."""
+    call_id, kind = f"{OWN_CALL}{search.id}", HostedKind.TOOL_SEARCH
+    names = "\n".join(tool.name for tool in search.tools)
+    error = f"{search.error}: {search.message}" if search.message else search.error
+    return (
+        HostedCall(id=call_id, tool=kind, name=search.name, input=dump_text(search.arguments)),
+        HostedResult(call_id=call_id, tool=kind, text=names or None, error=error or None),
+    )
+
+
+def continued(request: Wire, response: Wire) -> Wire:
+    """Return a request with the turn so far at its end."""
+    return {**request, "messages": [*request["messages"], {"role": "assistant", "content": response["content"]}]}
+
+
+TOOL_SEARCH = ToolSearchForm(function=function, call=call, result=result, blocks=blocks, continued=continued)

@@ -2,21 +2,18 @@
 
 from trilogue.model import HostedCall, ToolCall
 from trilogue.protocols.codec import Codec
-from trilogue.protocols.responses.agents import strip_agents
-from trilogue.protocols.responses.conversation import HISTORY
-from trilogue.protocols.responses.decode_request import decode_request
-from trilogue.protocols.responses.decode_response import decode_response
+from trilogue.protocols.responses.codex import for_others, strip_agents
 from trilogue.protocols.responses.decode_stream import ResponsesStreamDecoder
-from trilogue.protocols.responses.encode_request import encode_request
-from trilogue.protocols.responses.encode_response import encode_response
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
-from trilogue.protocols.responses.encode_tools import OFFERED
 from trilogue.protocols.responses.endpoint import ENDPOINT
 from trilogue.protocols.responses.errors import STREAMED_FAILURES, decode_error, encode_error
-from trilogue.protocols.responses.found_tools import for_others
-from trilogue.protocols.responses.sealed import may_hold_sealed, unsealed_calls, without_sealed
-from trilogue.protocols.responses.short_forms import summarize
-from trilogue.protocols.responses.tool_search import TOOL_SEARCH
+from trilogue.protocols.responses.fast_decode import summarize
+from trilogue.protocols.responses.history import HISTORY
+from trilogue.protocols.responses.hosted import TOOL_SEARCH
+from trilogue.protocols.responses.reasoning import may_hold_sealed, unsealed_calls, without_sealed
+from trilogue.protocols.responses.request import decode_request, encode_request
+from trilogue.protocols.responses.response import decode_response, encode_response
+from trilogue.protocols.responses.tools import OFFERED
 from trilogue.protocols.responses.wire import (
     FIELD_POLICIES,
     MAX_NAME,

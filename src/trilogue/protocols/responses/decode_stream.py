@@ -29,10 +29,10 @@ from trilogue.model import (
     Text,
 )
 from trilogue.protocols.fields.reader import LooseFields, sort_fields
-from trilogue.protocols.responses.decode_content import decode_annotation
-from trilogue.protocols.responses.decode_response import Envelope, other_fields, read_envelope, response_of
+from trilogue.protocols.responses.content import decode_annotation
 from trilogue.protocols.responses.errors import decode_failure, failure_of_response
-from trilogue.protocols.responses.open_items import (
+from trilogue.protocols.responses.response import Envelope, other_fields, read_envelope, response_of
+from trilogue.protocols.responses.stream_assembly import (
     OPEN_ITEMS,
     OpenCallItem,
     OpenItem,

@@ -9,25 +9,48 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.base.fast_paths import FAST_PATHS
-from trilogue.errors import BadRequest
-from trilogue.model import NO_SAMPLING, Block, Json, Request, Role, Text, ToolChoice, ToolResult, Turn
+from trilogue.errors import BadRequest, Unsupported
+from trilogue.model import (
+    NO_SAMPLING,
+    Block,
+    HostedKind,
+    HostedTool,
+    Json,
+    Ledger,
+    Protocol,
+    Request,
+    Role,
+    Text,
+    ToolChoice,
+    ToolResult,
+    Turn,
+)
+from trilogue.protocols.codec import EncodingContext, Target
+from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fields.reader import Fields, FieldTable, field
-from trilogue.protocols.responses.choice import decode_choice
+from trilogue.protocols.fit.request import fit_request
+from trilogue.protocols.openai.cache import finish_breakpoints
+from trilogue.protocols.responses.content import decode_item, decode_parts
 from trilogue.protocols.responses.controls import (
     CACHING_FIELDS,
     SAMPLING_FIELDS,
     decode_caching,
     decode_sampling,
     decode_text,
+    decode_thinking,
     decode_tier,
     decode_user,
+    encode_caching,
+    encode_sampling,
+    encode_text,
+    encode_thinking,
+    encode_tier,
+    encode_user,
 )
-from trilogue.protocols.responses.decode_content import decode_parts
-from trilogue.protocols.responses.decode_tools import ToolReader
-from trilogue.protocols.responses.items import decode_item
-from trilogue.protocols.responses.short_forms import short_item
-from trilogue.protocols.responses.thinking import decode_thinking
-from trilogue.protocols.responses.wire import LOGPROBS, PATHS, PROTOCOL
+from trilogue.protocols.responses.fast_decode import short_item
+from trilogue.protocols.responses.history import encode_turns
+from trilogue.protocols.responses.tools import ToolReader, decode_choice, encode_tools
+from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NESTED, PATHS, PROTOCOL, SEARCH_SOURCES
 
 _ROLES = {
     "user": Role.USER,
@@ -200,3 +223,92 @@ def _message(item: dict[str, Json], path: str) -> Turn:
         status=fields.text("status"),
         extras=fields.rest(),
     )
+
+
+def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
+    """Return the body for the upstream."""
+    out = EncodingContext(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
+    _refuse_prefill(request)
+    if not out.native:
+        request = fit_request(request, out, PROTOCOL)
+    body: dict[str, Json] = {"model": target.model} if target.model else {}
+    body |= encode_turns(request, out)
+    if out.profile.cache_marks and not out.native:
+        finish_breakpoints(body["input"], request, out, "input_text")
+    if request.sampling is not NO_SAMPLING:
+        body |= encode_sampling(request, out)
+    if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
+        body |= encode_tools(request, out)
+    if request.thinking is not None:
+        body |= encode_thinking(request.thinking, out)
+    if request.format is not None or request.verbosity is not None:
+        body |= encode_text(request, out)
+    # A Messages request may be one that only warms the cache.
+    if request.caching is not None or request.protocol is Protocol.MESSAGES:
+        body |= encode_caching(request, out)
+    if request.tier is not None:
+        body |= encode_tier(request.tier, request, out)
+    if request.user is not None:
+        body |= encode_user(request.user, request, out)
+    body |= _state(request, out)
+    body |= _include(request, out)
+    if request.stream or request.obfuscation is not None:
+        body |= _stream(request, out)
+    if out.native and request.extras:
+        restore_extras(body, request.extras, NESTED)
+    return body
+
+
+def _refuse_prefill(request: Request) -> None:
+    """Raise `Unsupported` for a request that ends with the beginning of the response, which only Messages has."""
+    if request.protocol is Protocol.MESSAGES and request.turns and request.turns[-1].role is Role.ASSISTANT:
+        raise Unsupported(request.turns[-1].path, "the response cannot be begun for the model", code="prefill")
+
+
+def _state(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the fields for storage and metadata. Other protocols store nothing by default, so `store` is false."""
+    body: dict[str, Json] = {}
+    if request.metadata is not None:
+        body["metadata"] = request.metadata
+    if request.moderation is not None:
+        body["moderation"] = request.moderation
+    if not out.native:
+        # Responses stores every response for at least 30 days unless told not to.
+        body["store"] = request.store is True
+    elif request.store is not None:
+        body["store"] = request.store
+    if request.previous_response is not None and out.native:
+        body["previous_response_id"] = request.previous_response
+    return body
+
+
+def _include(request: Request, out: EncodingContext) -> dict[str, Json]:
+    include = list(request.include)
+    if not out.native:
+        # OpenAI refuses to include encrypted reasoning for models that do not reason.
+        encrypted = out.profile.encrypted_reasoning and out.profile.reasons != "never"
+        wanted = {
+            ENCRYPTED_REASONING: encrypted,
+            LOGPROBS: request.sampling.logprobs,
+            # Messages clients show the links; Chat has no place for them.
+            SEARCH_SOURCES: request.protocol is Protocol.MESSAGES and _searches(request),
+        }
+        include = [name for name, is_wanted in wanted.items() if is_wanted]
+    return {"include": include} if include else {}
+
+
+def _searches(request: Request) -> bool:
+    """Return whether the web can be searched.
+
+    Messages clients show what was found, and OpenAI returns the sources only on request.
+    """
+    searches = (HostedKind.WEB_SEARCH, HostedKind.WEB_FETCH)
+    return any(type(tool) is HostedTool and tool.kind in searches for tool in request.tools)
+
+
+def _stream(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the fields for streaming. Obfuscation, which exists only in streams, is set as the client asked."""
+    body: dict[str, Json] = {"stream": True} if request.stream else {}
+    if request.obfuscation is not None and (request.stream or out.native):
+        body["stream_options"] = {"include_obfuscation": request.obfuscation}
+    return body

@@ -39,9 +39,9 @@ from trilogue.model import (
 from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 from trilogue.protocols.openai.cache import read_breakpoint
-from trilogue.protocols.responses.decode_response import decode_message, decode_output_item, message_marks
+from trilogue.protocols.responses.content import of_kind
 from trilogue.protocols.responses.hosted import HOSTED_ITEMS
-from trilogue.protocols.responses.items import of_kind
+from trilogue.protocols.responses.response import decode_message, decode_output_item, message_marks
 from trilogue.protocols.stream.decoder import NOTHING
 
 _CLOSED = -1

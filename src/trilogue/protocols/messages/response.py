@@ -1,8 +1,4 @@
-"""The encoder for complete Messages responses, and for single blocks of complete and streamed responses.
-
-Responses of this protocol keep their ids, native blocks and extras. What this protocol cannot express of others is
-declared in the reply's ledger and left out.
-"""
+"""The decoder for complete Messages responses. Their blocks are read by `decode_content.py`."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from typing import Any
 
 from trilogue.base.json.pieces import complete_object
 from trilogue.base.json.text import parse_object
+from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import (
     PART_BREAK,
     Audio,
@@ -18,6 +15,7 @@ from trilogue.model import (
     CallKind,
     Citation,
     CitationKind,
+    Extras,
     HostedCall,
     HostedResult,
     Json,
@@ -32,12 +30,65 @@ from trilogue.model import (
 )
 from trilogue.protocols.content.ids import derive_id, safe_call_id
 from trilogue.protocols.fields.extras import add_extras
-from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
 from trilogue.protocols.messages import hosted
-from trilogue.protocols.messages.usage import encode_stop, encode_usage
+from trilogue.protocols.messages.content import decode_blocks
+from trilogue.protocols.messages.errors import find_failure
+from trilogue.protocols.messages.usage import decode_stop, decode_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, THINKING_ON, Wire
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.stream.reply import Reply, declare_doubts
+
+
+def decode_response(body: dict[str, Json]) -> Response:
+    """Return the neutral response.
+
+    Raises `UpstreamFailure` if the body is an error that came with a success status.
+    """
+    known, rest = sort_fields(body, _RESPONSE)
+    # Some servers and resellers send errors with status 200.
+    may_be_error = known["type"] != "message" or not _ERRORS.isdisjoint(body)
+    if may_be_error and (failure := find_failure(body)) is not None:
+        raise UpstreamFailure(failure)
+    if known["content"] is None:
+        raise UpstreamProtocolError("the upstream's response has no content")
+    blocks = decode_blocks(known["content"], "content", LooseFields)
+    usage, tier = decode_usage(known["usage"])
+    return Response(
+        protocol=PROTOCOL,
+        id=known["id"] or "",
+        model=known["model"] or "",
+        blocks=blocks,
+        stop=decode_stop(known["stop_reason"], known["stop_sequence"], known["stop_details"], has_calls(blocks)),
+        usage=usage,
+        tier=tier,
+        extras=rest or None,
+    )
+
+
+_ERRORS = frozenset({"error", "object"})
+"""fields that show an error, if its type does not"""
+_RESPONSE: Kinds = {
+    "type": object,
+    "role": object,
+    "content": list,
+    "stop_reason": object,
+    "stop_sequence": object,
+    "stop_details": object,
+    "usage": object,
+    "id": str,
+    "model": str,
+}
+
+
+def has_calls(blocks: tuple[Block, ...]) -> bool:
+    """Return whether the client has to run a tool. Calls from inside code execution end the turn by themselves."""
+    return any([type(block) is ToolCall and is_direct(block.extras) for block in blocks])
+
+
+def is_direct(extras: Extras) -> bool:
+    """Return whether the model made a call itself."""
+    return not extras or "caller" not in extras or LooseFields(extras["caller"]).text("type") in (None, "direct")
 
 
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:

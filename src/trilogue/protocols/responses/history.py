@@ -32,10 +32,9 @@ from trilogue.model import (
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import derive_id, safe_call_id
 from trilogue.protocols.content.parts import TOOL_ERROR, tool_error
-from trilogue.protocols.responses.encode_content import PartWriter
-from trilogue.protocols.responses.encode_tools import ToolWriter
+from trilogue.protocols.responses.content import PartWriter, encode_call, encode_reasoning
 from trilogue.protocols.responses.hosted import declare_unwritten, encode_hosted, results_by_call
-from trilogue.protocols.responses.items import encode_call, encode_reasoning
+from trilogue.protocols.responses.tools import ToolWriter
 from trilogue.protocols.responses.wire import ID_PREFIXES
 
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})

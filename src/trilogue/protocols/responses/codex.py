@@ -1,9 +1,7 @@
-"""What Codex's agents say to each other, in forms that every model understands.
+"""Tools that a search of the client has found, offered like tools that were added to the conversation.
 
-Only OpenAI's own API has these: `agent_message` items, and tool parameters marked `encrypted`, which the provider
-encrypts so that only it can read the task of another agent. Codex takes the arguments of such a call for encrypted
-unless its `encrypted_function_args` is an empty list, and puts them into an `encrypted_content` part as they are. So a
-part that does not look encrypted is text.
+Their definitions are in `tool_search_output` items. They come after all other tools, in the order in which they were
+found, so that the tools of an earlier request are the beginning of the later ones.
 """
 
 from __future__ import annotations
@@ -16,11 +14,10 @@ from trilogue.base.json.text import dump, parse_request
 from trilogue.errors import Unsupported
 from trilogue.model import Json, Ledger, Loss
 
-Item = dict[str, Json]
-
-PLAIN_CALL: Item = {"encrypted_function_args": []}
+_Key = tuple[Json, Json]
+Wire = dict[str, Json]
+PLAIN_CALL: Wire = {"encrypted_function_args": []}
 """what tells Codex that the arguments of a call are not encrypted"""
-
 _CODE = "agent.plaintext"
 _MESSAGE, _MARK = "agent_message", "encrypted"
 _WITH_TOOLS = ("additional_tools", "tool_search_output")
@@ -31,13 +28,59 @@ _TOKEN = re.compile(r"gAAAA[\w-]{40,}={0,2}", re.ASCII)
 UNREADABLE = "[encrypted: only the provider that made this text can read it]"
 
 
-def without_agents(body: Item, ledger: Ledger) -> Item:
+def for_others(body: Wire, ledger: Ledger) -> Wire:
+    """Return a body for an upstream of another protocol, without what only Codex and OpenAI's own API have."""
+    plain = without_agents(body, ledger)
+    items = plain.get("input")
+    if type(items) is not list:
+        return plain
+    found = [item for item in items if type(item) is dict and item.get("type") == "tool_search_output"]
+    tools = _new_tools(plain, [item for item in found if item.get("execution") == "client"]) if found else []
+    if not tools:
+        return plain
+    # After all items, so that the paths of those stay what they are.
+    return {**plain, "input": [*items, {"type": "additional_tools", "role": "developer", "tools": tools}]}
+
+
+def _new_tools(body: Wire, found: list[Wire]) -> list[Json]:
+    """Return what was found, each tool once, without those that are offered anyway."""
+    added = [
+        item.get("tools") for item in body["input"] if type(item) is dict and item.get("type") == "additional_tools"
+    ]
+    known = {key for tools in (body.get("tools"), *added) for key, _ in _each(tools)}
+    new: dict[_Key, Wire] = {}
+    for item in found:
+        for key, tool in _each(item.get("tools")):
+            if key not in known:
+                new.setdefault(key, tool)
+    return list(new.values())
+
+
+def _each(tools: Json) -> Iterator[tuple[_Key, Wire]]:
+    """Yield each tool with its namespace and name; one of a namespace is in a namespace of its own."""
+    for tool in tools if isinstance(tools, list) else []:
+        if not isinstance(tool, dict):
+            continue
+        inner = tool.get("tools")
+        if tool.get("type") == "namespace" and isinstance(inner, list):
+            for one in inner:
+                if isinstance(one, dict) and isinstance(one.get("name"), str):
+                    yield (str(tool.get("name")), one["name"]), {**tool, "tools": [_now(one)]}
+        elif isinstance(tool.get("name"), str):
+            yield (None, tool["name"]), _now(tool)
+
+
+def _now(tool: Wire) -> Wire:
+    return {name: value for name, value in tool.items() if name != "defer_loading"}
+
+
+def without_agents(body: Wire, ledger: Ledger) -> Wire:
     """Return the body with messages between agents as user messages, and without marks that ask for encryption.
 
     The same object if it has neither. Raises `Unsupported` for a newest message that only its provider can read: a
     model that does not see its task would make one up.
     """
-    changed: Item = {}
+    changed: Wire = {}
     tools, items = body.get("tools"), body.get("input")
     if type(tools) is list and (plain := _plain_tools(tools, "tools", ledger)) is not tools:
         changed["tools"] = plain
@@ -60,7 +103,7 @@ def strip_agents(body: bytes) -> tuple[bytes, list[Loss]]:
     return body if plain is wire else dump(plain), ledger.losses
 
 
-def encrypted_tools(body: Item) -> frozenset[tuple[str | None, str]]:
+def encrypted_tools(body: Wire) -> frozenset[tuple[str | None, str]]:
     """Return the namespaces and names of the tools whose arguments the client expects to be encrypted."""
     items = body.get("input")
     groups = [body.get("tools"), *[item.get("tools") for item in _dicts(items) if item.get("type") in _WITH_TOOLS]]
@@ -72,7 +115,7 @@ def encrypted_tools(body: Item) -> frozenset[tuple[str | None, str]]:
     )
 
 
-def _functions(tools: Json) -> Iterator[tuple[str | None, Item]]:
+def _functions(tools: Json) -> Iterator[tuple[str | None, Wire]]:
     for tool in _dicts(tools):
         if tool.get("type") == "namespace":
             yield from ((tool.get("name"), inner) for inner in _dicts(tool.get("tools")))
@@ -80,11 +123,11 @@ def _functions(tools: Json) -> Iterator[tuple[str | None, Item]]:
             yield None, tool
 
 
-def _dicts(values: Json) -> list[Item]:
+def _dicts(values: Json) -> list[Wire]:
     return [value for value in values if type(value) is dict] if type(values) is list else []
 
 
-def _is_marked(tool: Item) -> bool:
+def _is_marked(tool: Wire) -> bool:
     """Return whether a parameter of a tool is marked. Codex marks strings at the top level only."""
     schema = tool.get("parameters")
     properties = schema.get("properties") if type(schema) is dict else None
@@ -97,7 +140,7 @@ def _plain_tools(tools: list[Json], path: str, ledger: Ledger) -> list[Json]:
     return plain if any(new is not old for new, old in zip(plain, tools, strict=True)) else tools
 
 
-def _plain_tool(tool: Item, path: str, ledger: Ledger) -> Item:
+def _plain_tool(tool: Wire, path: str, ledger: Ledger) -> Wire:
     inner = tool.get("tools")
     if type(inner) is list:
         plain = _plain_tools(inner, f"{path}.tools", ledger)
@@ -108,11 +151,11 @@ def _plain_tool(tool: Item, path: str, ledger: Ledger) -> Item:
     return {**tool, "parameters": with_each(tool["parameters"], _unmarked)}
 
 
-def _unmarked(node: Item) -> Item:
+def _unmarked(node: Wire) -> Wire:
     return {name: value for name, value in node.items() if name != _MARK}
 
 
-def _item(item: Item, place: int, items: list[Json], ledger: Ledger) -> Item:
+def _item(item: Wire, place: int, items: list[Json], ledger: Ledger) -> Wire:
     path = f"input[{place}]"
     if item["type"] != _MESSAGE:
         tools = item.get("tools")
@@ -135,7 +178,7 @@ def _item(item: Item, place: int, items: list[Json], ledger: Ledger) -> Item:
     return {"type": "message", "role": "user", "content": _joined(content)}
 
 
-def _is_later(item: Item) -> bool:
+def _is_later(item: Wire) -> bool:
     """Return whether an item shows that the conversation has gone on."""
     return item.get("role") in _SPEAKERS or item.get("type") in _CALLS
 

@@ -9,14 +9,15 @@ the same messages, which are then found in the prompt cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trilogue.errors import Unsupported
 from trilogue.model import HostedCall, HostedKind, HostedResult, HostedTool, Json, Request, Role, Text, ToolResult, Turn
 from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.messages import hosted
-from trilogue.protocols.messages.encode_content import BlockWriter
-from trilogue.protocols.messages.wire import THINKING_BLOCKS, Wire
+from trilogue.protocols.messages.content import BlockWriter
+from trilogue.protocols.messages.wire import THINKING_BLOCKS, TOOL_TYPES, TOOL_VERSION, Wire
 
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 """The hosted tools whose calls and results can be part of the history."""
@@ -24,6 +25,8 @@ HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 _OPENING = "[The conversation begins with the assistant.]"
 """the text of the user turn that is added if the conversation begins with the assistant"""
 _CALL = "tool_use"
+_PAUSED = "pause_turn"
+_CLIENT_TOOLS = frozenset({"", "custom"} | {name for name, (_, on_client) in TOOL_TYPES.items() if on_client})
 
 
 def native_turns(request: Request, writer: BlockWriter) -> Wire:
@@ -241,3 +244,56 @@ class MessagesConversation:
                 content.pop()
                 self._ledger.add("reasoning.foreign_dropped", self._request.where("turns"), "last of its turn")
         self._messages = [message for message in self._messages if message["content"]]
+
+
+def may_pause(request: Wire) -> bool:
+    """Return whether a request has tools that the provider runs: only turns with those are paused."""
+    if "mcp_servers" in request:
+        return True
+    if "tools" not in request:
+        return False
+    types = {str(tool.get("type") or "") for tool in request["tools"]}
+    return not types <= _CLIENT_TOOLS and any(TOOL_VERSION.sub("", kind) not in _CLIENT_TOOLS for kind in types)
+
+
+def is_paused(response: Wire) -> bool:
+    """Return whether a complete response was paused."""
+    return response.get("stop_reason") == _PAUSED and isinstance(response.get("content"), list)
+
+
+def continued(request: Wire, content: list[Json]) -> Wire:
+    """Return the request that continues a turn. `content`: all blocks of the turn so far, exactly as they came."""
+    return {**request, "messages": [*request["messages"], {"role": "assistant", "content": content}]}
+
+
+def joined(parts: Sequence[Wire]) -> Wire:
+    """Return the parts of a turn as one response: all blocks, the last end, and the sum of all usage."""
+    usage: Json = {}
+    for part in parts:
+        usage = _added(usage, part.get("usage") or {})
+    content = [block for part in parts for block in part["content"]]
+    return {**parts[0], **parts[-1], "id": parts[0].get("id"), "content": content, "usage": usage}
+
+
+def cut_short(response: Wire) -> Wire:
+    """Return a paused response as one that reached its limit, for a turn that is not continued any more."""
+    return {**response, "stop_reason": "max_tokens"}
+
+
+def _added(earlier: Json, latest: Json) -> Json:
+    """Return the sum of all counts in two usage objects. Of everything else the latest value counts."""
+    if isinstance(earlier, dict) and isinstance(latest, dict):
+        return {**earlier, **{name: _added(earlier.get(name), value) for name, value in latest.items()}}
+    if type(earlier) is int and type(latest) is int:
+        return earlier + latest
+    return latest
+
+
+PAUSES = PauseForm(
+    mark=b'"pause_turn"',
+    may_pause=may_pause,
+    is_paused=is_paused,
+    continued=continued,
+    joined=joined,
+    cut_short=cut_short,
+)

@@ -8,14 +8,16 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json.text import dump
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import Block, Extras, Json, Native, Response, Text, Tier, Usage
 from trilogue.protocols.fields.reader import Kept, Kinds, LooseFields, sort_fields
-from trilogue.protocols.responses.decode_content import decode_parts
+from trilogue.protocols.responses.content import decode_item, decode_parts
+from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.errors import failure_of_response
-from trilogue.protocols.responses.items import decode_item
 from trilogue.protocols.responses.usage import awaits_client, decode_stop, decode_usage
 from trilogue.protocols.responses.wire import FAILED, PROTOCOL, TIERS
+from trilogue.protocols.stream.reply import Reply
 
 
 class Envelope(Struct, frozen=True, kw_only=True):
@@ -172,3 +174,11 @@ def other_fields(body: dict[str, Json], response: dict[str, Json]) -> dict[str, 
         return {}
     known = _EVENT_FIELDS | response.keys()
     return {name: item for name, item in body.items() if name not in known and item is not None}
+
+
+def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
+    """Return the complete response in the client's protocol."""
+    body = ResponsesStreamEncoder(reply).whole(response)
+    if not reply.parsed:
+        dump(body)  # raise for values that JSON cannot express, as the events of a stream do
+    return body
