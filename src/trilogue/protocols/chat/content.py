@@ -1,7 +1,8 @@
-"""Content parts of request messages, read into blocks.
+"""Content of messages in both directions: the parts of a request's messages, and audio that a model produced.
 
-In: the `content` of a message (text, an array of parts, or null). Out: blocks with their paths. It does not know which
-message a part belongs to; reasoning, calls and results are in the files that read whole messages.
+Reading: the `content` of a message (text, an array of parts, or null) becomes blocks with their paths. Writing: blocks
+of this protocol are written back unchanged; blocks without a form are declared or refused. Nothing here knows which
+message a part belongs to: `request.py` and `history.py` do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Settings for the response, in both directions: sampling, output format, caching, tier, identity.
+"""Settings for the response, in both directions: sampling, output format, caching, tier, identity, thinking.
 
 In: top-level fields of a Chat request, including extensions of compatible servers. Out: the neutral settings, and back.
-If several fields mean the same, the first one in the tables here wins and the others stay extras. Settings for thinking
-are in `thinking.py`.
+If several fields mean the same, the first one in the tables here wins and the others stay extras.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The decoder for streamed Chat Completions responses.
 
-In: SSE events. Out: model events. What is open while a response streams is in `open_blocks.py`.
+In: SSE events. Out: model events. What is open while a response streams is in `stream_assembly.py`.
 
 The response starts with the first chunk that has a choice. It ends at `[DONE]`, or at the end of the stream if there
 was a finish_reason, because usage often follows that. A stream that ends with neither was cut off. `[DONE]` without a

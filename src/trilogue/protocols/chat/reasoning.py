@@ -2,7 +2,7 @@
 
 The official schema has no reasoning. Servers invented `reasoning_content`, `reasoning`, `thinking`, `reasoning_details`
 and `thinking_blocks`; all of them are read. `reasoning_content` is written for text, and `reasoning_details` for values
-that must come back. Nothing here depends on whether it is a request or a response.
+that must come back, sealed ones included. Nothing here depends on whether it is a request or a response.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""The decoder for Chat Completions requests.
+"""Chat Completions requests: the body of a client, read, and the body for one upstream, written.
 
-In: the parsed body. Out: `model.Request`; fields without a neutral counterpart stay extras under their wire names.
-Deprecated functions are read as tools: the ids that their calls and results lack are derived from their position.
+Reading: fields without a neutral counterpart stay extras under their wire names. Deprecated functions are read as
+tools: the ids that their calls and results lack are derived from their position.
+
+Writing: what the target cannot express goes to the ledger or raises `Unsupported`. A Chat request is written back
+unchanged. Turns of other protocols are regrouped by `history.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The decoder for complete Chat responses: the message of a choice becomes blocks.
+"""Complete Chat responses: the message of a choice becomes blocks, and blocks the message that the official API sends.
 
-It accepts every spelling of reasoning, content that is a list or an object, and calls without id or type. The stream
-decoder uses the small readers here as well.
+Reading accepts every spelling of reasoning, content that is a list or an object, and calls without id or type. Writing
+puts reasoning into `reasoning_content`. Both machines of streams use the small readers and writers here as well, so
+that the chunks of a stream add up to the same message.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Tool definitions of a request, read into `Tool` structs.
+"""Tools in both directions: definitions, the choice among them, and the calls of complete responses.
 
-The deprecated `functions` are read as tools; `web_search_options` is the only hosted tool of this protocol.
-`encode_tools.py` writes them.
+The deprecated `functions` and `function_call` are read as tools and their choice; `web_search_options` is the only
+hosted tool of this protocol. Servers leave out the type or the id of a call, send the object of the other kind next to
+that of the call, or send arguments as an object. Calls that stream in are in `stream_assembly.py`.
 """
 
 from __future__ import annotations

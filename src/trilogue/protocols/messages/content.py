@@ -1,7 +1,8 @@
-"""Content blocks of requests and responses, read into neutral blocks.
+"""Content blocks in both directions: those of requests and responses, read, and those of requests, written.
 
-`encode_content.py` writes those of requests, `encode_response.py` those of responses; hosted tools are in `hosted.py`.
-This module does not know turns, roles or which blocks a role may have.
+Blocks of this protocol are written back unchanged. Blocks of others are written as the API accepts them; those without
+a form are declared or refused. `response.py` writes the blocks of responses; hosted tools are in `hosted.py`. This
+module does not know turns, roles or which blocks a role may have.
 """
 
 from __future__ import annotations

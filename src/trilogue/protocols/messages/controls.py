@@ -1,7 +1,14 @@
-"""Settings for the response, in both directions: sampling, output format, caching, tier, identity.
+"""Settings for the response, in both directions: sampling, output format, caching, tier, identity, thinking.
 
 The encoding functions write what the target's profile accepts and declare the rest. They do not know turns or tools;
-what they need of them comes as arguments. Settings for thinking are in `thinking.py`.
+what they need of them comes as arguments.
+
+Newer models take an effort and decide for themselves how much to think; older ones take a token budget. `fit.thinking`
+decides which one is sent.
+
+Clients of other protocols set no cache marks, because OpenAI caches without them and Anthropic does not. An agent sends
+the same beginning with every request. `add_marks` marks the body as it is sent, because only there turns and results
+are in their final place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`system` and `messages` of a request, from its turns.
+"""`system` and `messages` of a request, from its turns, and the turns that a provider pauses and the gateway continues.
 
 Turns of this protocol are written back unchanged. Turns of others are regrouped into what the API accepts: the leading
 prompts, then user and assistant in turn, with all results of an assistant's calls first in the next user message.

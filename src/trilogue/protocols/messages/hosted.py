@@ -1,7 +1,8 @@
 """Calls and results of tools that the provider runs, in both directions.
 
 Decoding keeps the wire object as `native`, so that it can be written back exactly. Calls and results of other protocols
-are written if this one has a form for them: web search, fetch, code and MCP.
+are written if this one has a form for them: web search, fetch, code and MCP. `TOOL_SEARCH` is the provider's search for
+tools as clients of this protocol know it, for upstreams without one.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ OWN_CALL = "srvtoolu_trl"
 def call_id_for(kind: HostedKind, call_id: str) -> str:
     """Return the id of a hosted call in the form that this protocol requires; the same for a call and its result."""
     prefix = "mcptoolu_" if kind is HostedKind.MCP else "srvtoolu_"
-    # Ids of Messages itself come back unchanged; others get a mark that `sealed.py` recognises.
+    # Ids of Messages itself come back unchanged; others get a mark that `reasoning.py` recognises.
     return safe_call_id(call_id) if call_id.startswith(prefix) else f"{prefix}trl{digest(call_id)}"
 
 

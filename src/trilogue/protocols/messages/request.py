@@ -1,6 +1,7 @@
-"""The decoder for Messages requests.
+"""Messages requests: the body of a client, read, and the body for one upstream, written.
 
-Every field is either read here, by the line that names it, or stays in the extras under its own name.
+Every field is either read here, by the line that names it, or stays in the extras under its own name. A Messages
+request is written back unchanged. Turns of other protocols are regrouped by `history.py`.
 """
 
 from __future__ import annotations

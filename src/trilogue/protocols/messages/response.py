@@ -1,4 +1,8 @@
-"""The decoder for complete Messages responses. Their blocks are read by `decode_content.py`."""
+"""Complete Messages responses in both directions, and the writers of single blocks, which streams use as well.
+
+`content.py` reads the blocks. Responses of this protocol keep their ids, native blocks and extras. What this protocol
+cannot express of others is declared in the ledger and left out.
+"""
 
 from __future__ import annotations
 

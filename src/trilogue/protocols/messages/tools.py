@@ -1,7 +1,7 @@
-"""Tool definitions of a request, read into `Tool` structs.
+"""Tools in both directions: their definitions, and the choice among them.
 
-MCP servers are read from two places (`mcp_servers` and `mcp_toolset` tools) into one hosted tool each.
-`encode_tools.py` writes them.
+MCP servers are read from two places (`mcp_servers` and `mcp_toolset` tools) into one hosted tool each. `tool_choice`
+also says whether tools may be called in parallel. Whether a model has a hosted tool is not known here.
 """
 
 from __future__ import annotations

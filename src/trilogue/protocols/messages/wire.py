@@ -1,6 +1,6 @@
 """The names of Messages: request fields, policies for extras, enum tables, structs for fast stream decoding.
 
-It has data only. Tables map wire names to neutral ones; `reverse` returns the other direction.
+Tables map wire names to neutral ones; `reverse` returns the other direction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,13 @@
-"""Tools that a search of the client has found, offered like tools that were added to the conversation.
+"""What only Codex and OpenAI's own API have in a request, in forms that every model understands.
 
-Their definitions are in `tool_search_output` items. They come after all other tools, in the order in which they were
-found, so that the tools of an earlier request are the beginning of the later ones.
+`agent_message` items are what Codex's agents say to each other. Parameters of tools marked `encrypted` are encrypted by
+the provider, so that only it can read the task of another agent. Codex takes the arguments of such a call for encrypted
+unless its `encrypted_function_args` is an empty list, and puts them into an `encrypted_content` part as they are. So a
+part that does not look encrypted is text.
+
+Tools that a search of the client has found are in `tool_search_output` items. They are offered like tools that were
+added to the conversation: after all other tools, in the order in which they were found, so that the tools of an earlier
+request are the beginning of the later ones.
 """
 
 from __future__ import annotations

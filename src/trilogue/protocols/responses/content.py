@@ -1,7 +1,8 @@
-"""Content parts and annotations of requests and responses, read into blocks and citations.
+"""Content in both directions: the parts of messages and tool results, and the items that are content of their own.
 
-In: the `content` of messages and the `output` of tools. Out: text, refusals, images and documents. `items.py` knows
-items, and where parts belong.
+The `content` of messages and the `output` of tools have parts: text, refusals, images and documents. Tool calls, tool
+results, reasoning, hosted and native items each become a block. Blocks without a form are declared or refused. Messages
+are turns in a request and runs of blocks in a response, so they are read where those are built.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Settings for the response, in both directions: sampling, output format, caching, tier, identity.
+"""Settings for the response, in both directions: sampling, output format, caching, tier, identity, thinking.
 
 Decoding takes fields out of the request; encoding returns a part of the body for each group. The profile of a model
-says what it does not accept, never its name. Settings for thinking are in `thinking.py`.
+says what it does not accept, never its name.
 """
 
 from __future__ import annotations

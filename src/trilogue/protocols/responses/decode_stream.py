@@ -2,7 +2,7 @@
 
 In: SSE events. Out: model events. Items are matched by output index, and parts by their index in the item, because ids
 change with every event on some servers. What a server leaves out is taken from later events: from the item when it is
-done, or from the final response. What an item emits while it grows is in `open_items.py`.
+done, or from the final response. What an item emits while it grows is in `stream_assembly.py`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""The encoder for streamed Responses responses, and for whole ones.
+"""The encoder for streamed Responses responses, for whole ones, and for the response object around their output.
 
 In: the model events of one response, one block at a time. Out: the events that the official API would send: two
 lifecycle events, items one after the other with their parts, and one terminal event with everything. A whole response
 is the content of that terminal event, made of the same items without their events. How items are written is in
-`output_items.py` and `output_calls.py`.
+`output_items.py`.
+
+The response object has echoes of the client's request, or the fields that an upstream of this protocol sent, the
+service tier and the usage of hosted tools.
 """
 
 from __future__ import annotations

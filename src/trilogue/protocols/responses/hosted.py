@@ -2,7 +2,8 @@
 
 The protocol has one item for a call and its result. Decoding returns a `HostedCall`, which keeps the item as `native`,
 and after it a `HostedResult` if the item has a result. Encoding joins the two again. Unread fields of the item stay in
-the extras of the call, so that they are declared if the item is not written back unchanged.
+the extras of the call, so that they are declared if the item is not written back unchanged. `TOOL_SEARCH` is the
+provider's search for tools as clients of this protocol know it, for upstreams without one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""Output items while they are written: what all kinds have in common, messages, and reasoning.
+"""Output items while they are written: messages, reasoning, tool calls, hosted tools and natives.
 
 In: blocks, complete or as events, and an encoder that sends events. Out: the events of an item, and its final form. An
 item is added when its first block starts and done when that block stops: clients run a call as soon as it is done. Only
 items that further blocks may belong to stay open until something else begins or the response ends. Text is sent at
-once; the done events repeat it. Calls are in `output_calls.py`. The order of items is decided by the encoder.
+once; the done events repeat it. The order of items is decided by the encoder.
+
+A hosted call of another protocol waits for its result, which is part of the same item here. A block that this protocol
+has no item for is declared as a loss and left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""The decoder for Responses requests.
+"""Responses requests: the body of a client, read, and the body for one upstream, written.
 
-In: the parsed body. Out: the neutral request, with one turn per input item, and all fields without a neutral
-counterpart in extras. A body that does not follow the protocol raises `BadRequest` with the path of the mistake.
+Reading: one turn per input item; fields without a neutral counterpart stay extras. A body that does not follow the
+protocol raises `BadRequest` with the path of the mistake.
+
+Writing: requests of this protocol are written back unchanged, with extras, native items and ids. Requests of others are
+written in the forms that every Responses server accepts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The decoder for complete Responses responses.
+"""Complete Responses responses in both directions.
 
-In: a parsed body, with any quirk. Out: its blocks. The stream decoder uses the small readers here as well.
+Reading: a parsed body, with any quirk, becomes blocks. The stream decoder uses the small readers here as well. Writing:
+a complete response is what the last event of its stream contains, so the stream encoder writes it from the same items.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tool definitions of a request, read from `tools` and from `additional_tools` items.
+"""Tools in both directions: definitions in `tools` and in `additional_tools` items, and the choice among them.
 
-Namespaces are flattened onto their tools. A tool that an `additional_tools` item adds has the turn that it was added
-before. `encode_tools.py` writes them.
+Namespaces are flattened onto their tools, and written as one group. A tool that an `additional_tools` item adds has the
+turn that it was added before.
 """
 
 from __future__ import annotations
