@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from trilogue.model import LOSSES, Collector, Failure, Loss, Protocol, Provenance, Usage
     from trilogue.protocols.codec import Codec, ErrorReply, Target
     from trilogue.protocols.registry import codec
-    from trilogue.protocols.stream.reply import Reply
+    from trilogue.protocols.stream.response_context import Reply
     from trilogue.translate.exchange import Exchange
     from trilogue.translate.reasoning.seal import Sealer
     from trilogue.translate.requests import RequestTranslation, translate_request
@@ -119,7 +119,7 @@ _HOMES = {
     "trilogue.base.json.text": "dump",
     "trilogue.vendors.profiles": "Profile profile_for",
     "trilogue.protocols.registry": "codec",
-    "trilogue.protocols.stream.reply": "Reply",
+    "trilogue.protocols.stream.response_context": "Reply",
     "trilogue.translate.exchange": "Exchange",
     "trilogue.translate.requests": "RequestTranslation translate_request",
     "trilogue.translate.responses": "ResponseTranslation ResponseTranslator Stamp collect_stream translate_response",

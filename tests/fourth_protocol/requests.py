@@ -6,7 +6,7 @@ from tests.fourth_protocol.wire import PATHS, PROTOCOL
 from trilogue.base.json.text import dump_text, parse_object
 from trilogue.model import Block, FunctionTool, Json, Ledger, Request, Role, Sampling, Text, ToolCall, ToolResult, Turn
 from trilogue.protocols.codec import EncodingContext, Target
-from trilogue.protocols.fields.reader import Fields
+from trilogue.protocols.fields import Fields
 from trilogue.protocols.fit.request import fit_request
 
 Wire = dict[str, Json]

@@ -8,8 +8,8 @@ from trilogue.base.json.text import dump_text, parse_object
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import Block, Json, Refusal, Response, Stop, StopReason, Text, ToolCall, Usage
 from trilogue.protocols.codec import ResponseSummary
-from trilogue.protocols.content.ids import derive_id
-from trilogue.protocols.stream.reply import Reply, declare_doubts
+from trilogue.protocols.parts import derive_id
+from trilogue.protocols.stream.response_context import Reply, declare_doubts
 
 Wire = dict[str, Json]
 

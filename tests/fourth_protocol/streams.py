@@ -27,10 +27,10 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.failure.codes import in_stream
+from trilogue.protocols.failure import in_stream
 from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.protocols.stream.encoder import StreamEncoder
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 
 class TurnsStreamDecoder(StreamDecoder):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from trilogue.model import Failed, Failure, FailureKind, Protocol
-from trilogue.protocols.failure.codes import FINAL_CODES, TOO_LONG
+from trilogue.protocols.failure import FINAL_CODES, TOO_LONG
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 OPENCODE = re.compile(
     r"429|500|502|503|504|524|rate limit|rate-limit|rate_limit|too many requests|overloaded|service unavailable"

@@ -28,7 +28,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.encoder import LIFECYCLE, ResponsePhase, StreamEncoder
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 SAMPLES: dict[type[Event], Event] = {
     ResponseStart: ResponseStart(protocol=Protocol.CHAT, id="r", model="m"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trilogue.errors import BadRequest
-from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, TokenCount, sort_fields
+from trilogue.protocols.fields import Fields, Kept, Kinds, LooseFields, TokenCount, sort_fields
 
 READERS = ["text", "flag", "integer", "number", "items", "mapping", "fields"]
 RIGHT = {"text": "x", "flag": True, "integer": 1, "number": 1.5, "items": [], "mapping": {}, "fields": {}}

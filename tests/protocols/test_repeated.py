@@ -11,7 +11,7 @@ from benchmarks.core import STREAMS
 from trilogue import Protocol, StreamTranslator, translate_request
 from trilogue.model import Delta, ReasoningDelta
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.repeated import RepeatedText, learn
+from trilogue.protocols.stream.repeated_deltas import RepeatedText, learn
 
 CHAT = 'data: {"id":"a","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}\n\n'
 PADDED = 'data: {"choices":[{"index":0,"delta":{"content":%s}}],"obfuscation":"%s"}\n\n'

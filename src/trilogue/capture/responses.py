@@ -10,7 +10,7 @@ from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged
 from trilogue.capture.requests import Change, Retranslated
 from trilogue.model import Json, Loss, Protocol
-from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.codec import PauseForm
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.compare.detect import Kind, is_stream
 from trilogue.translate.compare.differences import Difference

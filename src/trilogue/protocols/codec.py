@@ -6,7 +6,7 @@ encoding a request share, `ErrorReply` and `ResponseSummary` what codecs return.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -25,17 +25,18 @@ from trilogue.model import (
     Usage,
     protocol_of,
 )
-from trilogue.protocols.content.pauses import PauseForm
-from trilogue.protocols.content.sealed import Cleaning, may_hold_sealed, no_calls, unchanged
-from trilogue.protocols.content.tool_search import ToolSearchForm
 from trilogue.protocols.endpoint import Endpoint
-from trilogue.protocols.fields.extras import FieldPolicies
+from trilogue.protocols.fields import FieldPolicies
+from trilogue.protocols.sealed import Cleaning, may_hold_sealed, no_calls, unchanged
 from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.protocols.stream.encoder import StreamEncoder
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
+from trilogue.protocols.tool_search import ToolSearchForm
 from trilogue.vendors.profiles.lookup import profile_for
 from trilogue.vendors.profiles.profile import Profile
 from trilogue.vendors.profiles.vendors import vendor_named
+
+Wire = dict[str, Json]
 
 
 class EncodingContext(Struct, frozen=True):
@@ -181,3 +182,20 @@ class Codec(Struct, frozen=True, kw_only=True):
     """the search for tools that its providers run; None: the protocol has none"""
     keeps_text: bool = False
     """whether the stream decoder keeps the whole text, so that its length must be limited in pass-through as well"""
+
+
+class PauseForm(Struct, frozen=True, kw_only=True):
+    """Paused turns of one protocol. Bodies are parsed JSON objects."""
+
+    mark: bytes
+    """what the text of a paused response contains; a quick check before it is parsed"""
+    may_pause: Callable[[Wire], bool]
+    """returns whether a request can lead to a pause"""
+    is_paused: Callable[[Wire], bool]
+    """returns whether a complete response was paused"""
+    continued: Callable[[Wire, list[Json]], Wire]
+    """returns the request that continues a turn with this content"""
+    joined: Callable[[Sequence[Wire]], Wire]
+    """returns the parts of a turn as one response"""
+    cut_short: Callable[[Wire], Wire]
+    """returns a paused response as one that reached its limit"""

@@ -37,9 +37,9 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Codec
-from trilogue.protocols.content.parts import hosted_note
-from trilogue.protocols.content.sealed import HISTORY_AS_TEXT
-from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy
+from trilogue.protocols.fields import DROP, SILENT, FieldPolicies, FieldPolicy
+from trilogue.protocols.parts import hosted_note
+from trilogue.protocols.sealed import HISTORY_AS_TEXT
 
 META = FieldPolicy(loss="resp.meta")
 """the policy for a field of a response that has none of its own"""

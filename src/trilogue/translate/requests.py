@@ -17,7 +17,7 @@ from trilogue.base.json.text import LARGE_BYTES, SUSPECT, blame, parse_request
 from trilogue.errors import BadRequest
 from trilogue.model import HostedKind, Json, Ledger, Loss, Protocol, Request, Role, Strictness, protocol_of
 from trilogue.protocols.codec import EncodingContext, Target
-from trilogue.protocols.content.tokens import estimate
+from trilogue.protocols.endpoint import estimate
 from trilogue.protocols.fit.caching import takes_session, with_session
 from trilogue.protocols.fit.request import emulated_stops, fit_request
 from trilogue.protocols.registry import CODECS

@@ -28,7 +28,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_response

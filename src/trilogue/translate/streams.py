@@ -24,11 +24,11 @@ from trilogue.model import (
     events_of,
     protocol_of,
 )
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
-from trilogue.protocols.stream.repeated import RepeatedText
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.repeated_deltas import RepeatedText
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.content.pauses import PauseStage
 from trilogue.translate.content.tool_search import Find, SearchStage
 from trilogue.translate.content.usage import UsageCounter

@@ -7,7 +7,7 @@ import pytest
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import CallKind, Protocol, ToolCall
 from trilogue.protocols.chat.tools import encode_call, read_call
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 
 @pytest.mark.parametrize(

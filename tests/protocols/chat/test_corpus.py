@@ -15,7 +15,7 @@ from trilogue.errors import BadRequest, UpstreamFailure
 from trilogue.model import Collector, Event, Failed, Ledger, Protocol, Response, Sequencer, events_of
 from trilogue.protocols.chat import CODEC
 from trilogue.protocols.codec import Target
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 RECORDINGS = recordings("chat-*.json")
 BAD_REQUESTS = {"chat-n-llamacpp-rig-error-matrix-malformed-request-field-0-6ba280a0"}

@@ -28,8 +28,8 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.chat import CODEC
-from trilogue.protocols.stream.repeated import RepeatedText
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.repeated_deltas import RepeatedText
+from trilogue.protocols.stream.response_context import Reply
 
 DONE = b"data: [DONE]\n\n"
 

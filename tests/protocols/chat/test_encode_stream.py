@@ -46,7 +46,7 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.protocols.chat import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 START = ResponseStart(protocol=Protocol.MESSAGES, id="msg_1", model="m")
 END = Finish(stop=Stop(reason=StopReason.END), usage=Usage(fresh=2, output=1))

@@ -6,7 +6,7 @@ import pytest
 
 from trilogue.model import Opaque, OpaqueKind, Protocol, Reasoning
 from trilogue.protocols.chat.reasoning import ReasoningWriter, details_of, merge_details, read_reasoning
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 
 def read(**fields: Any) -> list[Reasoning]:

@@ -29,7 +29,7 @@ from trilogue.model import (
     Usage,
 )
 from trilogue.protocols.chat import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 
 def body(message: dict[str, Any], finish: str | None = "stop", **fields: Any) -> dict[str, Any]:

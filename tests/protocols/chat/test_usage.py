@@ -7,7 +7,7 @@ import pytest
 from trilogue.errors import UpstreamFailure
 from trilogue.model import Protocol, Stop, StopReason, Usage
 from trilogue.protocols.chat.usage import BROKEN, decode_stop, decode_usage, encode_stop, encode_usage
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.protocols.messages.wire_samples import native, without_nulls
 from tests.recordings import recordings
 from trilogue.model import Collector, Event, Failed, FailureKind, Protocol, Sequencer
 from trilogue.protocols.messages import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 RECORDINGS: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text("utf-8")) for path in recordings("msgs-*.json")

@@ -19,7 +19,7 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.messages.content import decode_block
 
 

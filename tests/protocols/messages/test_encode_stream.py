@@ -44,7 +44,7 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.protocols.messages import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 START = ResponseStart(protocol=Protocol.CHAT, id="x", model="gpt")
 FINISH = Finish(stop=Stop(reason=StopReason.END), usage=Usage(fresh=3, output=2))

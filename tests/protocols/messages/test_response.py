@@ -29,7 +29,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.messages import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 
 def write(*blocks: Block, body: dict[str, Any] | None = None, **fields: Any) -> tuple[dict[str, Any], list[str]]:

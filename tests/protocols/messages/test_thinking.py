@@ -23,7 +23,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Target
-from trilogue.protocols.content.effort import BUDGETS
+from trilogue.protocols.fit.thinking import BUDGETS
 from trilogue.protocols.messages.request import encode_request
 from trilogue.vendors.profiles.profile import Profile
 

@@ -4,7 +4,7 @@ import pytest
 
 from trilogue.model import Ledger, Protocol, Stop, StopReason, Tier, Usage
 from trilogue.protocols.messages.usage import decode_stop, decode_usage, encode_final_usage, encode_stop, encode_usage
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 FULL = {
     "input_tokens": 10,

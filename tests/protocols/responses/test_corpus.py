@@ -18,7 +18,7 @@ from trilogue.model import Event, Failed, FailureKind, Ledger, Protocol, Sequenc
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.responses import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 FILES = recordings("resp-*.json")
 _ENDPOINTS = ("responses", "responses.retrieve")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trilogue.model import CitationKind, Document, Source, SourceKind, Text
-from trilogue.protocols.fields.reader import Fields
+from trilogue.protocols.fields import Fields
 from trilogue.protocols.responses.content import decode_annotation, decode_part, encode_annotation
 
 

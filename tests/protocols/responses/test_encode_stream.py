@@ -43,7 +43,7 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.protocols.responses import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 USAGE = Usage(fresh=5, cache_read=2, cache_write=1, output=4, reasoning=1)
 BODY: dict[str, Any] = {

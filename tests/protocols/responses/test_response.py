@@ -9,7 +9,7 @@ from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.lint import lint_response
 from trilogue.model import Native, Protocol, Response, Stop, StopReason, Text, ToolCall, Usage
 from trilogue.protocols.responses import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 MESSAGE = {
     "id": "msg_1",

@@ -13,7 +13,7 @@ from trilogue.errors import ClientError, UpstreamError
 from trilogue.model import Failed, Finish, Ledger, Protocol, Sequencer
 from trilogue.protocols.codec import Target
 from trilogue.protocols.responses import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 JUNK: tuple[Any, ...] = (None, True, -1, 1.5, 10**30, "", "x", [], [None], {}, {"type": []}, {"type": {}}, [[{}]])
 

@@ -15,7 +15,7 @@ from trilogue.base.json.text import DECODE_ERRORS, dump
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.store.interface import StoredItem
 from trilogue.model import Json
-from trilogue.protocols.content.ids import derive_id
+from trilogue.protocols.parts import derive_id
 
 REFERENCE = "item_reference"
 REFERENCE_MARK = b'"item_reference"'

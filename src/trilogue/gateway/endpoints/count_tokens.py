@@ -30,7 +30,7 @@ from trilogue.gateway.response.headers import JSON_HEADERS, loss_header
 from trilogue.model import FailureKind, Ledger, Loss, Protocol
 from trilogue.net.client.interface import Transport, UpstreamRequest, UpstreamResponse
 from trilogue.protocols.codec import Target
-from trilogue.protocols.content.tokens import estimate
+from trilogue.protocols.endpoint import estimate
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.router import Upstream
 from trilogue.translate.content.billing import has_billing

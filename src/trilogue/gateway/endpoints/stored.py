@@ -26,7 +26,7 @@ from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.gateway.response.headers import SSE_HEADERS
 from trilogue.model import events_of
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 KIND = "Response"
 

@@ -29,7 +29,7 @@ from trilogue.gateway.request.failures import error_body, response_failure
 from trilogue.gateway.request.request import RequestContext
 from trilogue.gateway.response.pass_through import renamed
 from trilogue.net.client.interface import UpstreamRequest, UpstreamResponse
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.upstreams.headers import with_query
 from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider

@@ -33,7 +33,7 @@ from trilogue.net.server.websocket import (
     MessageSocket,
     SocketLimits,
 )
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
 
 LIFETIME_SECONDS = 3_600.0
 """how long a connection lasts, as in the API"""

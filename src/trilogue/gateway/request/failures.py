@@ -21,9 +21,14 @@ from trilogue.net.client.interface import UpstreamResponse
 from trilogue.net.server.responder import Headers
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.endpoint import OVERLOADED
-from trilogue.protocols.failure.codes import FINAL_CODES
-from trilogue.protocols.failure.convert import failure_of, own_failure
-from trilogue.protocols.failure.retry import http_date, reset_delay, with_retry_after
+from trilogue.protocols.failure import (
+    FINAL_CODES,
+    failure_of,
+    http_date,
+    own_failure,
+    reset_delay,
+    with_retry_after,
+)
 from trilogue.protocols.registry import codec
 from trilogue.routing.pool.health.classify import LOOP_TEXT
 from trilogue.routing.pool.plan import CREDENTIAL, QUOTA

@@ -23,8 +23,7 @@ from trilogue.gateway.request.call import Call, with_model, without_head
 from trilogue.gateway.request.learning import adjusted, without_refused_betas
 from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
 from trilogue.net.client.interface import HeaderPairs, UpstreamRequest
-from trilogue.protocols.codec import Target
-from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.codec import PauseForm, Target
 from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fit.caching import takes_session
 from trilogue.protocols.registry import CODECS

@@ -19,7 +19,7 @@ from trilogue.gateway.request.request import RequestContext
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.model import Failure
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.routing.pool.decision import Attempt
 from trilogue.routing.pool.plan import AttemptPlan
 from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider

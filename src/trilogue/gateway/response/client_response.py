@@ -26,10 +26,10 @@ from trilogue.gateway.response.headers import JSON_HEADERS, SSE_HEADERS, kept_he
 from trilogue.gateway.response.pass_through import StreamPath
 from trilogue.model import Failed, Failure, Loss
 from trilogue.net.server.responder import Headers, Responder
-from trilogue.protocols.content.ids import digest
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
+from trilogue.protocols.parts import digest
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.responses import Stamp
 

@@ -17,7 +17,7 @@ from trilogue.gateway.response.client_response import ClientResponse, ResponseSt
 from trilogue.gateway.response.headers import kept_headers
 from trilogue.model import Failure, Json, Loss, events_of
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.learning.remedies import Remedy
 
 

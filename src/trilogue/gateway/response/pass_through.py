@@ -34,12 +34,12 @@ from trilogue.model import (
     Usage,
     events_of,
 )
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.encoder import StreamEncoder
-from trilogue.protocols.stream.repeated import RepeatedText
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.repeated_deltas import RepeatedText
+from trilogue.protocols.stream.response_context import Reply
 
 
 class StreamPath(Interface):

@@ -32,7 +32,10 @@ from trilogue.model import (
 from trilogue.model.names import name_of
 from trilogue.protocols.chat.wire import CACHE_CONTROL_TTLS, REASONING_PART
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.parts import (
+from trilogue.protocols.fields import Fields, LooseFields, restore_extras
+from trilogue.protocols.openai.cache import NAME as BREAKPOINT
+from trilogue.protocols.openai.cache import read_breakpoint, write_breakpoint
+from trilogue.protocols.parts import (
     PDF,
     data_source,
     data_url,
@@ -41,10 +44,6 @@ from trilogue.protocols.content.parts import (
     search_result_text,
     sniffed_type,
 )
-from trilogue.protocols.fields.extras import restore_extras
-from trilogue.protocols.fields.reader import Fields, LooseFields
-from trilogue.protocols.openai.cache import NAME as BREAKPOINT
-from trilogue.protocols.openai.cache import read_breakpoint, write_breakpoint
 
 PLAIN_TEXT = {"type", "text"}
 MOST_COMPARED = 4096

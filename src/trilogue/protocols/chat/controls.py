@@ -26,11 +26,11 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.wire import MAX_USER_LENGTH, NEAREST_TIER, TIERS
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.effort import with_effort
-from trilogue.protocols.content.ids import short_user
-from trilogue.protocols.fields.reader import Fields, LooseFields, Readers
+from trilogue.protocols.fields import Fields, LooseFields, Readers
+from trilogue.protocols.fit.thinking import with_effort
 from trilogue.protocols.openai.cache import declare_cache_lifetime
 from trilogue.protocols.openai.schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
+from trilogue.protocols.parts import short_user
 
 Paths = dict[str, str]
 _Read = tuple[Thinking | None, Fields | None]

@@ -44,7 +44,7 @@ from trilogue.protocols.chat.response import MESSAGE, content_blocks, read_tier,
 from trilogue.protocols.chat.stream_assembly import CallAssembler, Flow, TextFlow
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk, WireChoice
-from trilogue.protocols.fields.reader import Kinds, sort_fields
+from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.stream.decoder import NOTHING, ignore_text
 
 _DONE = b"[DONE]"

@@ -48,11 +48,11 @@ from trilogue.protocols.chat.response import (
 from trilogue.protocols.chat.tools import call_id_of, takes_custom
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
 from trilogue.protocols.chat.wire import PROTOCOL
-from trilogue.protocols.failure.codes import in_stream
-from trilogue.protocols.fields.extras import add_extras, restore_extras
+from trilogue.protocols.failure import in_stream
+from trilogue.protocols.fields import add_extras, restore_extras
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.stream.encoder import StreamEncoder, written_events
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 _ROLE = b'{"role":"assistant","content":"","refusal":null}'
 _GOES_ON = b',"finish_reason":null}]'

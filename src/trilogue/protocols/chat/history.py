@@ -36,9 +36,8 @@ from trilogue.protocols.chat.content import encode_block, encode_content, mark_p
 from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, entries, signature_field
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.ids import is_derived_id, safe_call_id
-from trilogue.protocols.content.parts import tool_error
-from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.fields import restore_extras
+from trilogue.protocols.parts import is_derived_id, safe_call_id, tool_error
 
 _B = TypeVar("_B", bound=Block)
 

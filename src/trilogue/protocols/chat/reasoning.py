@@ -17,9 +17,9 @@ from trilogue.base.json.text import DECODE_ERRORS, dump_text, parse
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import PART_BREAK, SEAL_PREFIXES, Extras, Json, Opaque, OpaqueKind, Reasoning
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, PROTOCOL
-from trilogue.protocols.content.sealed import Cleaning, Wire, is_sealed_text, objects, replaced
-from trilogue.protocols.fields.reader import LooseFields
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.sealed import Cleaning, Wire, is_sealed_text, objects, replaced
+from trilogue.protocols.stream.response_context import Reply
 
 REASONING_TEXTS = ("reasoning_content", "reasoning", "thinking")
 _SPELLINGS = (*REASONING_TEXTS, "reasoning_details", "thinking_blocks")

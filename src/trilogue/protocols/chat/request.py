@@ -65,11 +65,10 @@ from trilogue.protocols.chat.tools import (
 )
 from trilogue.protocols.chat.wire import NESTED, PROTOCOL, REASONING_FIELDS, ROLES
 from trilogue.protocols.codec import EncodingContext, Target
-from trilogue.protocols.content.ids import derive_id
-from trilogue.protocols.fields.extras import restore_extras
-from trilogue.protocols.fields.reader import Fields, FieldTable, field
+from trilogue.protocols.fields import Fields, FieldTable, field, restore_extras
 from trilogue.protocols.fit.request import fit_request
 from trilogue.protocols.openai.cache import finish_breakpoints
+from trilogue.protocols.parts import derive_id
 
 
 def decode_request(body: dict[str, Json]) -> Request:

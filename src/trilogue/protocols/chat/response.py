@@ -38,10 +38,10 @@ from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_rea
 from trilogue.protocols.chat.tools import encode_call, read_call
 from trilogue.protocols.chat.usage import decode_stop, decode_usage, encode_stop, encode_usage
 from trilogue.protocols.chat.wire import NEAREST_TIER, NOISE, PROTOCOL, TIERS
-from trilogue.protocols.content.ids import derive_id
-from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.openai import moderation as openai_moderation
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.parts import derive_id
+from trilogue.protocols.stream.response_context import Reply
 
 
 def decode_response(body: dict[str, Json]) -> Response:

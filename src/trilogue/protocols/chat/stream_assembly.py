@@ -41,8 +41,8 @@ from trilogue.protocols.chat.reasoning import details_opaque, signature_field, s
 from trilogue.protocols.chat.response import MESSAGE, citation_of
 from trilogue.protocols.chat.tools import ARGUMENTS, CALL, CALL_BODY, arguments_text, dotted, kind_of
 from trilogue.protocols.chat.wire import CallDelta
-from trilogue.protocols.content.ids import derive_id
-from trilogue.protocols.fields.reader import Kinds, sort_fields
+from trilogue.protocols.fields import Kinds, sort_fields
+from trilogue.protocols.parts import derive_id
 from trilogue.protocols.stream.decoder import StreamDecoder
 
 _PLACE = "choices[0].message.tool_calls"

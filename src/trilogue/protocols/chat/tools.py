@@ -35,12 +35,10 @@ from trilogue.protocols.chat.fast_decode import short_function
 from trilogue.protocols.chat.reasoning import entries
 from trilogue.protocols.chat.wire import CALL_KINDS, MAX_CALL_ID, PROTOCOL, WEB_SEARCH
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.ids import safe_call_id
-from trilogue.protocols.content.parts import read_location, write_location
-from trilogue.protocols.fields.extras import restore_extras
-from trilogue.protocols.fields.reader import Fields, Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields import Fields, Kinds, LooseFields, restore_extras, sort_fields
 from trilogue.protocols.openai.schema import fits_strict, parameters_of
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.parts import read_location, safe_call_id, write_location
+from trilogue.protocols.stream.response_context import Reply
 
 TOOL_FIELDS = ("tools", "functions", WEB_SEARCH)
 # Mistral has "any" where OpenAI has "required".

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from trilogue.errors import UpstreamFailure
 from trilogue.model import MOST_TOKENS, Failure, FailureKind, Json, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
-from trilogue.protocols.fields.extras import add_extras
-from trilogue.protocols.fields.reader import token_count
-from trilogue.protocols.stream.reply import Reply, declare_doubts
+from trilogue.protocols.fields import add_extras, token_count
+from trilogue.protocols.stream.response_context import Reply, declare_doubts
 
 _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
 """other fields for cached tokens than prompt_tokens_details.cached_tokens: DeepSeek, vLLM, LiteLLM, …"""

@@ -43,13 +43,12 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.content.ids import derive_id, safe_call_id
-from trilogue.protocols.content.parts import PDF, image_type, native_part, sniffed_type
-from trilogue.protocols.fields.reader import Fields, Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields import Fields, Kinds, LooseFields, sort_fields
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.controls import Marks, take_cache
 from trilogue.protocols.messages.fast_decode import SHORT_BLOCKS
 from trilogue.protocols.messages.wire import IMAGE_TYPES, SERVER_RESULTS, SOURCES, Wire, arguments_of
+from trilogue.protocols.parts import PDF, derive_id, image_type, native_part, safe_call_id, sniffed_type
 
 Read = type[Fields]
 """the reader class: `Fields` for requests, `LooseFields` for responses"""

@@ -22,11 +22,8 @@ from msgspec.structs import replace
 from trilogue.errors import BadRequest, Unsupported
 from trilogue.model import CacheMark, Caching, Extras, FormatKind, Json, OutputFormat, Request, Sampling, Thinking, Tier
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.effort import with_effort
-from trilogue.protocols.content.ids import short_user
-from trilogue.protocols.content.sealed import objects
-from trilogue.protocols.fields.extras import restore_extras
-from trilogue.protocols.fields.reader import Fields, Readers
+from trilogue.protocols.fields import Fields, Readers, restore_extras
+from trilogue.protocols.fit.thinking import with_effort
 from trilogue.protocols.messages.wire import (
     CACHE_TTLS,
     DISPLAY,
@@ -38,6 +35,8 @@ from trilogue.protocols.messages.wire import (
     Wire,
     reverse,
 )
+from trilogue.protocols.parts import short_user
+from trilogue.protocols.sealed import objects
 
 V = TypeVar("V")
 _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})

@@ -37,7 +37,7 @@ from trilogue.model import (
     ResponseStart,
     events_of,
 )
-from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.messages.content import FLOWING, begin_block, decode_block, decode_citation
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
 from trilogue.protocols.messages.response import decode_response, has_calls, is_direct

@@ -39,15 +39,15 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols.failure.codes import in_stream
-from trilogue.protocols.fields.extras import add_extras
+from trilogue.protocols.failure import in_stream
+from trilogue.protocols.fields import add_extras
 from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.response import MessageWriter
 from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder, written_events
-from trilogue.protocols.stream.reply import Reply, declare_doubts
+from trilogue.protocols.stream.response_context import Reply, declare_doubts
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _START = b'event: message_start\ndata: {"type":"message_start","message":%b}\n\n' + PING

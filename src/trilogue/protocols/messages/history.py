@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from trilogue.errors import Unsupported
 from trilogue.model import HostedCall, HostedKind, HostedResult, HostedTool, Json, Request, Role, Text, ToolResult, Turn
-from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.codec import EncodingContext, PauseForm
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.content import BlockWriter
 from trilogue.protocols.messages.wire import THINKING_BLOCKS, TOOL_TYPES, TOOL_VERSION, Wire

@@ -22,9 +22,11 @@ from trilogue.model import (
     OpaqueKind,
     SearchHit,
 )
-from trilogue.protocols.content.ids import derive_id, digest, safe_call_id
-from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE
-from trilogue.protocols.content.tool_search import (
+from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.messages.controls import take_cache
+from trilogue.protocols.messages.wire import SERVER_RESULTS, SERVER_TOOLS, TOOL_VERSION, arguments_of
+from trilogue.protocols.parts import TOOL_NAME, TOOL_REFERENCE, derive_id, digest, safe_call_id
+from trilogue.protocols.tool_search import (
     ABOUT,
     AnsweredSearch,
     SearchCall,
@@ -33,9 +35,6 @@ from trilogue.protocols.content.tool_search import (
     ToolSearchForm,
     Wire,
 )
-from trilogue.protocols.fields.reader import Fields, LooseFields
-from trilogue.protocols.messages.controls import take_cache
-from trilogue.protocols.messages.wire import SERVER_RESULTS, SERVER_TOOLS, TOOL_VERSION, arguments_of
 
 _CODE_INPUT = {"bash_code_execution": "command"}
 """the field with the code, for tools that have it in another field than `code`"""

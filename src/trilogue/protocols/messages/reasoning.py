@@ -10,13 +10,13 @@ from msgspec import Raw, Struct
 
 from trilogue.base.json.text import DECODE_ERRORS
 from trilogue.model import Json
-from trilogue.protocols.content import sealed
-from trilogue.protocols.content.parts import hosted_note
-from trilogue.protocols.content.sealed import HISTORY_AS_TEXT, Cleaning, Wire, is_sealed_text, objects, replaced
-from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols import sealed
+from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.messages.controls import loop_without_thinking
 from trilogue.protocols.messages.hosted import OWN_CALL, decode_call, decode_result
 from trilogue.protocols.messages.wire import SERVER_RESULTS, THINKING_ON
+from trilogue.protocols.parts import hosted_note
+from trilogue.protocols.sealed import HISTORY_AS_TEXT, Cleaning, Wire, is_sealed_text, objects, replaced
 
 _OWN_CALL = OWN_CALL.encode()
 

@@ -26,8 +26,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import EncodingContext, Target
-from trilogue.protocols.fields.extras import restore_extras
-from trilogue.protocols.fields.reader import Fields, FieldTable
+from trilogue.protocols.fields import Fields, FieldTable, restore_extras
 from trilogue.protocols.fit.request import fit_request
 from trilogue.protocols.messages import controls
 from trilogue.protocols.messages.content import BlockWriter, decode_blocks, decode_content

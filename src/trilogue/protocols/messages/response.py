@@ -32,16 +32,15 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.content.ids import derive_id, safe_call_id
-from trilogue.protocols.fields.extras import add_extras
-from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields import Kinds, LooseFields, add_extras, sort_fields
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.content import decode_blocks
 from trilogue.protocols.messages.errors import find_failure
 from trilogue.protocols.messages.usage import decode_stop, decode_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, THINKING_ON, Wire
 from trilogue.protocols.openai import moderation as openai_moderation
-from trilogue.protocols.stream.reply import Reply, declare_doubts
+from trilogue.protocols.parts import derive_id, safe_call_id
+from trilogue.protocols.stream.response_context import Reply, declare_doubts
 
 
 def decode_response(body: dict[str, Json]) -> Response:

@@ -24,12 +24,12 @@ from trilogue.model import (
     ToolRef,
 )
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.parts import read_location, write_location
-from trilogue.protocols.fields.reader import Fields, LooseFields
+from trilogue.protocols.fields import Fields, LooseFields
 from trilogue.protocols.fit.thinking import is_forced
 from trilogue.protocols.messages.controls import Marks, take_cache
 from trilogue.protocols.messages.fast_decode import short_function
 from trilogue.protocols.messages.wire import MCP_SERVER, TOOL_TYPES, TOOL_VERSION
+from trilogue.protocols.parts import read_location, write_location
 
 _CHOICES = {"auto": ChoiceMode.AUTO, "any": ChoiceMode.REQUIRED, "none": ChoiceMode.NONE, "tool": ChoiceMode.NAMED}
 _CHOICE_NAMES = {mode: name for name, mode in _CHOICES.items()}

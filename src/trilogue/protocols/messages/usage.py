@@ -8,9 +8,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage, UsedBesides
-from trilogue.protocols.fields.reader import Kinds, LooseFields, TokenCount, sort_fields
+from trilogue.protocols.fields import Kinds, LooseFields, TokenCount, sort_fields
 from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, Wire, reverse
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 

@@ -13,8 +13,7 @@ from msgspec import Struct
 from trilogue.base.json.text import dump_text
 from trilogue.errors import BadRequest, TrilogueError, UpstreamProtocolError
 from trilogue.model import HostedKind, Json, Protocol, SourceKind, StopReason, ThinkingMode, Tier
-from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
-from trilogue.protocols.fields.reader import Fields, LooseFields
+from trilogue.protocols.fields import DROP, SILENT, FieldPolicies, FieldPolicy, Fields, LooseFields, refuse
 
 Wire = dict[str, Json]
 """a JSON object in the form that is sent"""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trilogue.model import Json, Ledger
 from trilogue.protocols.openai.errors import FAMILY
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 _ONE, _LIST = "moderation_result", "moderation_results"
 

@@ -39,11 +39,10 @@ from trilogue.model import (
     ToolResult,
 )
 from trilogue.model.names import name_of
-from trilogue.protocols.content.ids import derive_id
-from trilogue.protocols.content.parts import data_source, data_url, document_head, native_part, search_result_text
-from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields import Fields, Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 from trilogue.protocols.openai.cache import read_breakpoint, write_breakpoint
+from trilogue.protocols.parts import data_source, data_url, derive_id, document_head, native_part, search_result_text
 from trilogue.protocols.responses.hosted import HOSTED_ITEMS, decode_hosted, decode_native
 
 _CITATIONS = {

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from trilogue.errors import BadRequest, Unsupported
 from trilogue.model import Caching, FormatKind, Json, OutputFormat, Protocol, Request, Sampling, Thinking, Tier
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.effort import with_effort
-from trilogue.protocols.content.ids import short_user
-from trilogue.protocols.fields.reader import Fields, Readers
+from trilogue.protocols.fields import Fields, Readers
+from trilogue.protocols.fit.thinking import with_effort
 from trilogue.protocols.openai.cache import declare_cache_lifetime
 from trilogue.protocols.openai.schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
+from trilogue.protocols.parts import short_user
 from trilogue.protocols.responses.wire import MAX_USER_LENGTH, TIERS
 
 

@@ -28,7 +28,7 @@ from trilogue.model import (
     ResponseStart,
     Text,
 )
-from trilogue.protocols.fields.reader import LooseFields, sort_fields
+from trilogue.protocols.fields import LooseFields, sort_fields
 from trilogue.protocols.responses.content import decode_annotation
 from trilogue.protocols.responses.errors import decode_failure, failure_of_response
 from trilogue.protocols.responses.response import Envelope, other_fields, read_envelope, response_of

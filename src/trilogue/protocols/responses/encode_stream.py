@@ -44,9 +44,9 @@ from trilogue.model import (
     Tier,
     ToolCall,
 )
-from trilogue.protocols.content.ids import derive_id, safe_call_id
-from trilogue.protocols.failure.codes import in_stream
+from trilogue.protocols.failure import in_stream
 from trilogue.protocols.openai import moderation as openai_moderation
+from trilogue.protocols.parts import derive_id, safe_call_id
 from trilogue.protocols.responses.codex import encrypted_tools
 from trilogue.protocols.responses.errors import encode_failure, streamed_code
 from trilogue.protocols.responses.hosted import ITEM_TYPES
@@ -64,7 +64,7 @@ from trilogue.protocols.responses.output_items import (
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, SEARCH_ITEMS, TERMINAL
 from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder, written_events
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 MOST_OUTPUT = 32 * 1024 * 1024
 """the maximum size of all items in bytes: they are kept, and repeated at the end"""

@@ -30,8 +30,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.ids import derive_id, safe_call_id
-from trilogue.protocols.content.parts import TOOL_ERROR, tool_error
+from trilogue.protocols.parts import TOOL_ERROR, derive_id, safe_call_id, tool_error
 from trilogue.protocols.responses.content import PartWriter, encode_call, encode_reasoning
 from trilogue.protocols.responses.hosted import declare_unwritten, encode_hosted, results_by_call
 from trilogue.protocols.responses.tools import ToolWriter

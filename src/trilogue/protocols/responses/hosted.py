@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from trilogue.base.json.text import dump_text, parse_object
 from trilogue.model import Block, HostedCall, HostedKind, HostedResult, HostedTool, Json, Ledger, Native, SearchHit
-from trilogue.protocols.content.ids import derive_id
-from trilogue.protocols.content.tool_search import (
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.parts import derive_id
+from trilogue.protocols.tool_search import (
     ABOUT,
     AnsweredSearch,
     FoundTool,
@@ -24,7 +25,6 @@ from trilogue.protocols.content.tool_search import (
     ToolSearchForm,
     Wire,
 )
-from trilogue.protocols.fields.reader import LooseFields
 
 _HARMLESS = frozenset(
     {

@@ -41,7 +41,7 @@ from trilogue.protocols.responses.codex import PLAIN_CALL
 from trilogue.protocols.responses.content import call_type, encode_annotation, encode_call, encode_reasoning, of_kind
 from trilogue.protocols.responses.hosted import ITEM_TYPES, declare_unwritten, encode_hosted
 from trilogue.protocols.responses.wire import BLANKS, PROGRESS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 _MARKS = frozenset({"item_id", "phase", "item", "item_status"})
 """what a block of this protocol knows about its message; these are not fields of its part"""

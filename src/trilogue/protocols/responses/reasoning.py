@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.base.json.text import DECODE_ERRORS
-from trilogue.protocols.content import sealed
-from trilogue.protocols.content.ids import is_derived_id
-from trilogue.protocols.content.sealed import Cleaning, Wire, is_sealed_text, objects, replaced
+from trilogue.protocols import sealed
+from trilogue.protocols.parts import is_derived_id
+from trilogue.protocols.sealed import Cleaning, Wire, is_sealed_text, objects, replaced
 
 _OWN_REASONING = re.compile(rb'"rs_[0-9a-f]{24}"')
 """the id of a reasoning item that was made from another protocol's response; ids of servers are longer"""

@@ -29,8 +29,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import EncodingContext, Target
-from trilogue.protocols.fields.extras import restore_extras
-from trilogue.protocols.fields.reader import Fields, FieldTable, field
+from trilogue.protocols.fields import Fields, FieldTable, field, restore_extras
 from trilogue.protocols.fit.request import fit_request
 from trilogue.protocols.openai.cache import finish_breakpoints
 from trilogue.protocols.responses.content import decode_item, decode_parts

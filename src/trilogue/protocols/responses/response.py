@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from trilogue.base.json.text import dump
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import Block, Extras, Json, Native, Response, Text, Tier, Usage
-from trilogue.protocols.fields.reader import Kept, Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields import Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.responses.content import decode_item, decode_parts
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.errors import failure_of_response
 from trilogue.protocols.responses.usage import awaits_client, decode_stop, decode_usage
 from trilogue.protocols.responses.wire import FAILED, PROTOCOL, TIERS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 
 class Envelope(Struct, frozen=True, kw_only=True):

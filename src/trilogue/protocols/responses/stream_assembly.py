@@ -36,7 +36,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 from trilogue.protocols.openai.cache import read_breakpoint
 from trilogue.protocols.responses.content import of_kind

@@ -29,9 +29,9 @@ from trilogue.model import (
     ToolRef,
 )
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.parts import read_location, write_location
-from trilogue.protocols.fields.reader import Fields, LooseFields
+from trilogue.protocols.fields import Fields, LooseFields
 from trilogue.protocols.openai.schema import fits_strict, parameters_of
+from trilogue.protocols.parts import read_location, write_location
 from trilogue.protocols.responses.fast_decode import short_function
 from trilogue.protocols.responses.wire import HOSTED_TOOLS
 

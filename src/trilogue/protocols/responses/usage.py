@@ -7,10 +7,9 @@ reason, only a status, so whether the model called a tool is read from the block
 from __future__ import annotations
 
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, ToolCall, Usage
-from trilogue.protocols.fields.extras import add_extras
-from trilogue.protocols.fields.reader import Kinds, LooseFields, TokenCount, sort_fields
+from trilogue.protocols.fields import Kinds, LooseFields, TokenCount, add_extras, sort_fields
 from trilogue.protocols.responses.wire import PROTOCOL
-from trilogue.protocols.stream.reply import Reply, declare_doubts
+from trilogue.protocols.stream.response_context import Reply, declare_doubts
 
 _INCOMPLETE = {
     "max_output_tokens": StopReason.LENGTH,

@@ -28,7 +28,7 @@ from trilogue.model import (
     ReasoningDelta,
     ResponseStart,
 )
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 
 def written_events(written: bytes) -> Iterator[dict[str, Json]]:

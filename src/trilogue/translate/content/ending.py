@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from trilogue.errors import Unsupported
 from trilogue.model import Ledger, Native, Reasoning, Request, Role, Text, Turn
 from trilogue.protocols.codec import Target
-from trilogue.protocols.fields.extras import FieldPolicies
+from trilogue.protocols.fields import FieldPolicies
 from trilogue.protocols.registry import CODECS
 
 GO_ON = "Continue."

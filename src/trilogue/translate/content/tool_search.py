@@ -30,8 +30,8 @@ from trilogue.model import (
     StopReason,
     ToolCall,
 )
-from trilogue.protocols.content.ids import digest
-from trilogue.protocols.content.tool_search import AnsweredSearch, SearchFunction, ToolSearchForm
+from trilogue.protocols.parts import digest
+from trilogue.protocols.tool_search import AnsweredSearch, SearchFunction, ToolSearchForm
 from trilogue.translate.content.pauses import PauseStage
 from trilogue.translate.tools.names import ToolNames
 from trilogue.translate.tools.provider_search import DeferredTool, ToolSearch

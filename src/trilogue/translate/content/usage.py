@@ -21,9 +21,9 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols.content.tokens import estimate_text
+from trilogue.protocols.endpoint import estimate_text
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 
 class UsageCounter:

@@ -40,8 +40,8 @@ from trilogue.model import (
     Text,
 )
 from trilogue.protocols.codec import Target
-from trilogue.protocols.failure.convert import failure_of
-from trilogue.protocols.fields.extras import FieldPolicies
+from trilogue.protocols.failure import failure_of
+from trilogue.protocols.fields import FieldPolicies
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.foreign import META, declare_citation, declare_end, declare_extras
 from trilogue.translate.reasoning.seal import Sealed, Sealer

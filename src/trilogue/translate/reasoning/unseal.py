@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import partial
 
 from trilogue.model import SEAL_PREFIXES, Json, Ledger, Protocol
-from trilogue.protocols.content.sealed import Cleaning
 from trilogue.protocols.registry import CODECS
+from trilogue.protocols.sealed import Cleaning
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.vendors.profiles.profile import Profile
 

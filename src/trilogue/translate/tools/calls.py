@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from trilogue.base.json.text import dump_text, parse_object
 from trilogue.errors import BadRequest
 from trilogue.model import Block, BlockStart, BlockStop, CallKind, Delta, Event, Request, ToolCall, ToolResult, Turn
-from trilogue.protocols.content.ids import safe_call_id
+from trilogue.protocols.parts import safe_call_id
 from trilogue.translate.tools.names import ToolNames
 
 

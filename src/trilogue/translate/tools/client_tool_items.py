@@ -9,7 +9,7 @@ from msgspec import Struct
 from trilogue.base.json.pieces import closing
 from trilogue.base.json.text import dump_text, parse_object
 from trilogue.model import Json, Native, Text, ToolCall, ToolResult
-from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols.fields import LooseFields
 
 Item = dict[str, Json]
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from trilogue.model import FunctionTool, HostedKind, HostedTool, Json, Ledger, Native, Request, Tool, ToolResult, Turn
-from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE
+from trilogue.protocols.parts import TOOL_NAME, TOOL_REFERENCE
 
 _ADDITION = "tool_addition"
 _SEARCH = re.compile(r"tool_?search|search_?tools?$", re.IGNORECASE)

@@ -36,8 +36,8 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.protocols.content.ids import derive_id
-from trilogue.protocols.content.tool_search import (
+from trilogue.protocols.parts import derive_id
+from trilogue.protocols.tool_search import (
     FoundTool,
     SearchCall,
     SearchFunction,

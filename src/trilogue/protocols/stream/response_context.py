@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from trilogue.model import Json, Ledger, Protocol, Stop, StopReason, Traits, Usage
-from trilogue.protocols.content.tokens import estimate
+from trilogue.protocols.endpoint import estimate
 
 _UNKNOWN = Traits()
 
