@@ -7,7 +7,6 @@ from tests.fourth_protocol.wire import ENDED, NAMES, PROTOCOL
 from trilogue.base.json.text import dump_text, parse_object
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import Block, Json, Refusal, Response, Stop, StopReason, Text, ToolCall, Usage
-from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.parts import derive_id
 from trilogue.protocols.stream.response_context import Reply, declare_doubts
 
@@ -75,8 +74,3 @@ def encode_end(stop: Stop, usage: Usage | None, reply: Reply) -> Wire:
         declare_doubts(usage, reply.ledger)
     tokens = {"in": usage.input, "out": usage.output} if usage is not None else {}
     return {"ended": NAMES.get(stop.reason, "done"), "tokens": tokens}
-
-
-def summarize(body: bytes) -> ResponseSummary | None:
-    """Return None: every response is decoded."""
-    return None

@@ -115,7 +115,7 @@ def _passed_on(source: bytes, target: Target, plan: Plan, fit: Profile | None) -
     up = translate_request(source, source=protocol, target=target)
     ledger.losses.extend(up.losses)
     body = up.body
-    if CODECS[protocol].billing_block and not target.profile.billing_block:
+    if CODECS[protocol].turns.billing_block and not target.profile.billing_block:
         unbilled, losses = strip_billing(dump(body))
         body = parse_request(unbilled)
         ledger.losses.extend(losses)

@@ -124,8 +124,8 @@ def joined(form: PauseForm | None, parts: list[dict[str, Json]]) -> dict[str, Js
 
 def pauses_of(upstream: Protocol, client: Protocol, body: dict[str, Json]) -> PauseForm | None:
     """Return how the upstream may pause a response that the gateway continues."""
-    form = CODECS[upstream].pauses
-    return form if form is not None and CODECS[client].pauses is None and form.may_pause(body) else None
+    form = CODECS[upstream].turns.pauses
+    return form if form is not None and CODECS[client].turns.pauses is None and form.may_pause(body) else None
 
 
 def _nothing() -> bytes:

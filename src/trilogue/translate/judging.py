@@ -59,4 +59,6 @@ def unsigned(source: Protocol, target: Protocol, exchange: Exchange | None) -> U
 def unsigned_by(sealer: Sealer | None, origin: Provenance, target: Protocol) -> Unsigned:
     """Do the same for a response that is not translated. `sealer`: None for the default one."""
     # Not made before it is needed: sealing takes a while, and needs a cipher.
-    return lambda: ResponseSealer(sealer or default_sealer(), origin, CODECS[target].needs_tokens).seal_or_mark(None)
+    return lambda: ResponseSealer(
+        sealer or default_sealer(), origin, CODECS[target].reasoning.needs_tokens
+    ).seal_or_mark(None)

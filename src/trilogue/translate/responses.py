@@ -155,7 +155,7 @@ def _adapted(
     if FAST_PATHS.on and _is_plain(response, exchange):
         # Skipping the pipeline saves an ordinary response about a hundred calls, a third of all.
         if source is not target:
-            declare_response(response, CODECS[source].response_policies, ledger)
+            declare_response(response, CODECS[source].fields.response_policies, ledger)
         return response, None
     collector, pipeline = Collector(), Pipeline(source, target, exchange, ledger)
     for event in pipeline(list(events_of(response))):

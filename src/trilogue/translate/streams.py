@@ -104,7 +104,7 @@ class StreamTranslator:
         Call this before anything else. A response in which the model has only searched is paused, like one that
         `continues`. The next request is that of the client with `so_far` at its end.
         """
-        exchange, form = self._exchange, CODECS[self._target].tool_search
+        exchange, form = self._exchange, CODECS[self._target].tools.search
         if exchange is not None and exchange.search is not None and form is not None:
             self._search = SearchStage(exchange.search, form, exchange.names, find, self._ledger)
             self._pauses = self._search
@@ -144,7 +144,7 @@ class StreamTranslator:
             return b""
         self._pauses.paused = self.finish = None
         if self._search is not None:
-            return self._relay([self._search.end(paused, CODECS[self._target].pauses is not None)])
+            return self._relay([self._search.end(paused, CODECS[self._target].turns.pauses is not None)])
         self._ledger.add("stop.pause_turn", self._stop_path)
         return self._relay([replace(paused, stop=replace(paused.stop, reason=StopReason.LENGTH))])
 

@@ -160,7 +160,7 @@ def _for_upstream(
     own, losses = own_body(body, protocol, context.strict, context.entry.sealer, profile)
     if model != named:
         own = with_model(own, named, model)
-    if CODECS[protocol].billing_block and not profile.billing_block and has_billing(own):
+    if CODECS[protocol].turns.billing_block and not profile.billing_block and has_billing(own):
         own, unbilled = unbilled_body(own, context.strict)
         losses = losses + unbilled
     strip = CODECS[protocol].strip_agents

@@ -215,7 +215,7 @@ class ClientResponse(Struct, eq=False):
     def must_fail_in_band(self, error: UpstreamError) -> bool:
         """Return whether clients understand this error only inside a stream, even as its first event."""
         client = self.call.client
-        return self.streams and failure_of(error, client).kind in codec(client).streamed_failures
+        return self.streams and failure_of(error, client).kind in codec(client).turns.streamed_failures
 
     def fail_in_band(self, error: UpstreamError) -> None:
         """End the stream with an error."""

@@ -91,7 +91,7 @@ class PassThrough:
         self._decoder = CODECS[protocol].decoder()
         self._repeated = RepeatedText(self._decoder)
         self._reply = reply
-        self._room = MOST_TEXT if CODECS[protocol].keeps_text else inf
+        self._room = MOST_TEXT if CODECS[protocol].turns.keeps_text else inf
         """characters that may still come: some decoders keep all text, to compare it with the end"""
         self.start: ResponseStart | None = None
         self._tail: list[bytes] = []

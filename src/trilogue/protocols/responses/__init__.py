@@ -1,7 +1,7 @@
 """The codec of OpenAI Responses: `POST /v1/responses`."""
 
 from trilogue.model import HostedCall, ToolCall
-from trilogue.protocols.codec import Codec
+from trilogue.protocols.codec import Codec, FieldRules, ReasoningRules, ToolRules, TurnRules
 from trilogue.protocols.responses.codex import for_others, strip_agents
 from trilogue.protocols.responses.decode_stream import ResponsesStreamDecoder
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
@@ -30,33 +30,32 @@ CODEC = Codec(
     encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
-    summarize=summarize,
     decoder=ResponsesStreamDecoder,
     encoder=ResponsesStreamEncoder,
     decode_error=decode_error,
     encode_error=encode_error,
-    request_fields=REQUEST_FIELDS,
-    field_policies=FIELD_POLICIES,
-    history_tools=HISTORY,
-    hosted_tools=OFFERED,
-    custom_tools=True,
-    name_limit=MAX_NAME,
-    stop_sequences=False,
-    streamed_failures=STREAMED_FAILURES,
-    response_policies=RESPONSE_POLICIES,
-    may_hold_sealed=may_hold_sealed,
-    may_lack_results=may_lack_results,
-    unsealed_calls=unsealed_calls,
-    without_sealed=without_sealed,
+    fields=FieldRules(known=REQUEST_FIELDS, policies=FIELD_POLICIES, response_policies=RESPONSE_POLICIES),
+    tools=ToolRules(
+        name_limit=MAX_NAME,
+        custom=True,
+        builtin=True,
+        hosted=OFFERED,
+        in_history=HISTORY,
+        may_lack_results=may_lack_results,
+        search=TOOL_SEARCH,
+        staged_blocks=frozenset({ToolCall, HostedCall}),
+    ),
+    reasoning=ReasoningRules(
+        may_hold_sealed=may_hold_sealed,
+        unsealed_calls=unsealed_calls,
+        without_sealed=without_sealed,
+        text=False,
+        by_model=False,
+        item_ids=True,
+        summaries=True,
+    ),
+    turns=TurnRules(resumes=True, stop_sequences=False, keeps_text=True, streamed_failures=STREAMED_FAILURES),
+    summarize=summarize,
     for_others=for_others,
     strip_agents=strip_agents,
-    resumes=True,
-    item_ids=True,
-    text_reasoning=False,
-    opaque_by_model=False,
-    staged_blocks=frozenset({ToolCall, HostedCall}),
-    builtin_tools=True,
-    reasoning_summaries=True,
-    tool_search=TOOL_SEARCH,
-    keeps_text=True,
 )

@@ -45,8 +45,8 @@ def ended_by_user(request: Request, target: Target, ledger: Ledger) -> Request:
     if not turns:
         return request
     last = turns[-1]
-    stays = not CODECS[target.protocol].needs_user and target.profile.prefill
-    if last.role is Role.ASSISTANT and CODECS[request.protocol].resumes and not stays:
+    stays = not CODECS[target.protocol].turns.needs_user and target.profile.prefill
+    if last.role is Role.ASSISTANT and CODECS[request.protocol].turns.resumes and not stays:
         ledger.add("turn.inserted", last.path)
         turns.append(Turn(role=Role.USER, blocks=(Text(text=GO_ON, path=last.path),), plain=True, path=last.path))
     same = len(turns) == len(request.turns) and turns[-1] is request.turns[-1]

@@ -34,7 +34,7 @@ class UsageCounter:
 
     def __init__(self, reply: Reply, target: Protocol) -> None:
         self._reply = reply
-        self._reports_searches = CODECS[target].search_usage
+        self._reports_searches = CODECS[target].turns.search_usage
         self._at_start: Usage | None = None
         """the usage that the upstream reported at the start of the response"""
         self._searches = 0

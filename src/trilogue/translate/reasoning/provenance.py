@@ -61,7 +61,7 @@ def fits(origin: Provenance, target: Target) -> bool:
         return False
     # Anthropic binds thinking to organization, model family, end user and prefix; a mismatch is a 400.
     pairs = [(origin.provider, target.provider), (origin.account, target.account)]
-    if CODECS[origin.protocol].opaque_by_model:
+    if CODECS[origin.protocol].reasoning.by_model:
         # Responses binds encrypted reasoning to the organisation; the others bind it to the model family too.
         pairs.append((family(origin.model), family(target.model)))
     # The library is often used without names of providers and accounts.

@@ -48,11 +48,11 @@ def strip_reasoning(
         remaining for turn in request.turns if (remaining := _without_reasoning(turn, only, ledger)) is not None
     )
     removed, anonymous = [loss.path for loss in ledger.losses], turns
-    if codec.item_ids and (removed or only is None):
+    if codec.reasoning.item_ids and (removed or only is None):
         # Also if there is no reasoning to remove: the client itself may have lost the reasoning of an item.
         anonymous = tuple(map(_without_ids, turns))
     changed = replace(request, turns=anonymous)
-    if codec.thinking_first and _lacks_thinking(changed):
+    if codec.reasoning.first_in_turn and _lacks_thinking(changed):
         # With a thinking budget, Anthropic requires thinking at the start of the turn whose calls get their results
         # now.
         ledger.add("thinking.replay_missing", "thinking")

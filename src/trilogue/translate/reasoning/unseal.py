@@ -30,12 +30,14 @@ def without_sealed(
     """
     plain_text = profile is None or accepts_text(protocol, profile)
     field = (profile.reasoning_field if profile is not None else None) or ""
-    return CODECS[protocol].without_sealed(body, Cleaning(ledger, partial(_is_sealed, sealer), plain_text, field))
+    return CODECS[protocol].reasoning.without_sealed(
+        body, Cleaning(ledger, partial(_is_sealed, sealer), plain_text, field)
+    )
 
 
 def accepts_text(protocol: Protocol, profile: Profile) -> bool:
     """Return whether an upstream accepts earlier reasoning that is only text."""
-    return CODECS[protocol].text_reasoning or profile.raw_reasoning
+    return CODECS[protocol].reasoning.text or profile.raw_reasoning
 
 
 def _is_sealed(sealer: Sealer | None, value: Json) -> bool:

@@ -66,7 +66,7 @@ def test_the_usual_form_is_read_at_once(protocol: Protocol, monkeypatch: pytest.
     def longer(*_: object) -> NoReturn:
         raise AssertionError("the longer way")
 
-    monkeypatch.setattr(import_module(f"trilogue.protocols.{protocol.short}.short_forms"), "decode_usage", longer)
+    monkeypatch.setattr(import_module(f"trilogue.protocols.{protocol.short}.fast_decode"), "decode_usage", longer)
     usage = seen(protocol, USAGE[protocol])
     assert usage == Usage(fresh=5, cache_read=4, cache_write=0, output=3)
 
