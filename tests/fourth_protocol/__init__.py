@@ -2,9 +2,9 @@
 
 from tests.fourth_protocol.endpoint import ENDPOINT
 from tests.fourth_protocol.errors import decode_error, encode_error
-from tests.fourth_protocol.requests import decode_request, encode_request
-from tests.fourth_protocol.responses import decode_response, encode_response
-from tests.fourth_protocol.streams import TurnsStreamDecoder, TurnsStreamEncoder
+from tests.fourth_protocol.request import decode_request, encode_request
+from tests.fourth_protocol.response import decode_response, encode_response
+from tests.fourth_protocol.stream import TurnsStreamDecoder, TurnsStreamEncoder
 from tests.fourth_protocol.wire import PROTOCOL, REQUEST_FIELDS
 from trilogue.protocols.codec import Codec, FieldRules
 

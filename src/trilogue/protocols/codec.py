@@ -32,7 +32,7 @@ from trilogue.protocols.fields import FieldPolicies
 from trilogue.protocols.sealed import Cleaning, may_hold_sealed, no_calls, unchanged
 from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.protocols.stream.encoder import StreamEncoder
-from trilogue.protocols.stream.response_context import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 from trilogue.protocols.tool_search import ToolSearchForm
 from trilogue.vendors.profiles.lookup import profile_for
 from trilogue.vendors.profiles.profile import Profile
@@ -215,9 +215,9 @@ class Codec(Struct, frozen=True, kw_only=True):
     decode_request: Callable[[dict[str, Json]], Request]
     encode_request: Callable[[Request, Target, Ledger], dict[str, Json]]
     decode_response: Callable[[dict[str, Json]], Response]
-    encode_response: Callable[[Response, Reply], dict[str, Json]]
+    encode_response: Callable[[Response, ResponseContext], dict[str, Json]]
     decoder: Callable[[], StreamDecoder]
-    encoder: Callable[[Reply], StreamEncoder]
+    encoder: Callable[[ResponseContext], StreamEncoder]
     decode_error: Callable[[int, Mapping[str, str], bytes], Failure]
     encode_error: Callable[[Failure, str], ErrorReply]
     fields: FieldRules

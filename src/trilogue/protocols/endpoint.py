@@ -1,7 +1,8 @@
 """A protocol over HTTP: paths, headers, addresses, lists of models and token counts.
 
 An `Endpoint` is the part of a codec that only the gateway and the configuration need. It says how the API of a protocol
-is reached and recognised; bodies and streams are the codec's. Nothing here knows any one protocol.
+is reached and recognised; bodies and streams are the codec's. `estimate` counts tokens without a tokeniser, for counts
+and usage that an upstream does not return. Nothing here knows any one protocol.
 """
 
 from __future__ import annotations

@@ -1,8 +1,29 @@
-"""Statuses, codes and words of errors: what they mean, and which of them make clients retry.
+"""What all protocols share about errors: statuses, texts and words, when to retry, and exceptions as a `Failure`.
 
-In: the body of an error response, or a `Failure`. Out: its text, its kind by status, the status and the words for a
-client. For HTTP errors, clients decide by status and headers. Inside a stream there is only the error itself, and every
-agent has its own way to recognise what a retry can fix. docs/errors.md lists what each agent looks for.
+Statuses, codes and words say what an error means, and which errors make clients retry. For HTTP errors, clients decide
+by status and headers. Inside a stream there is only the error itself, and every agent has its own way to recognise what
+a retry can fix. docs/errors.md lists what each agent looks for.
+
+`failure_of` is the one place where an exception becomes a `Failure`, which the pool classifies and a codec writes for
+the client. How an error looks on the wire is in each protocol's `errors.py`; what to do about it, and how long an
+account cools down for it, is decided in `routing.pool`.
+
+The way of an error from the socket to the client, in order of calls:
+
+1. An exception is raised.
+   - No connection: `net.client.failures.connect_failure` and `tls_failure` make an OSError an `UpstreamConnect`.
+   - A connection that breaks or goes silent: `net.client.connection` and `net.client.exchange` raise `UpstreamConnect`,
+     `UpstreamTruncated`, `UpstreamTimeout` or `UpstreamProtocolError`.
+   - An HTTP status of 400 or more: `gateway.request.failures.response_failure` removes secrets from the body, and
+     `decode_error` of the upstream's codec reads it. The result is raised as an `UpstreamFailure`.
+   - An error inside a response with status 200: the codec's decoder raises `UpstreamFailure` or another
+     `UpstreamError`. `StreamDecoder.fail` makes it the last event, `Failed`, with `failure_of`.
+2. `gateway.request.failures.redacted` removes secrets of the account from what the upstream said. Nothing before this
+   point is logged or sent.
+3. `routing.pool.health.classify.classify` decides, on the result of `failure_of`, whether another attempt is made.
+4. If there is none, `gateway.request.failures.client_failure` calls `failure_of` and replaces failures that only the
+   operator can fix. `error_reply` then writes an HTTP response with `encode_error` of the client's codec. Once a stream
+   has begun, the client's encoder writes the failure as its last event.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Readers for wire objects that lose nothing.
+"""The fields of wire objects: each is read once, unknown ones are kept, and their fate in another protocol is decided.
 
 A reader returns the fields of one JSON object by name and type, and knows which ones were not read: `rest()` becomes
 the extras of a block. Null and absent are the same.
@@ -8,6 +8,10 @@ is one more quirk and stays in the rest. `sort_fields` reads whole objects at on
 nearly all of their fields, so that one call per field would cost more. `FieldTable` is for request bodies, which have a
 handful of forty possible fields; it looks up the ones that are present. Its readers run in table order, so that of two
 mistakes in a body always the same one is reported.
+
+Extras are fields that only their own protocol has. For the same protocol, `restore_extras` and `add_extras` write them
+back into wire objects. For another protocol, a `FieldPolicy` says what happens to each: dropped, declared as a loss, or
+refused. Nothing here knows which fields a protocol has; each protocol package has its own tables.
 """
 
 from __future__ import annotations

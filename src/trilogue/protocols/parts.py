@@ -1,7 +1,7 @@
-"""Small parts of content that all protocols share.
+"""Small parts of content that all protocols share, each a pure function of its inputs.
 
-Three groups: the location of the user for searches (the same four fields everywhere), `data:` URLs and media types, and
-texts that replace content which a protocol has no form for.
+Four groups: the location of the user for searches (the same four fields everywhere), `data:` URLs and media types,
+texts that replace content which a protocol has no form for, and ids that the target needs and the source lacks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from trilogue.model import (
 from trilogue.protocols.fields import Fields
 
 _LOCATION_FIELDS = UserLocation.__struct_fields__
-_SIZE = 12
-_DERIVED = re.compile(r"_[0-9a-f]{24}\Z")
-_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+_DIGEST_SIZE = 12
+_DERIVED_ID = re.compile(r"_[0-9a-f]{24}\Z")
+_ILLEGAL_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def read_location(fields: Fields) -> UserLocation | None:
@@ -51,7 +51,7 @@ _MAGIC = {
 }
 """the first characters of base64 data of each media type"""
 # Common wrong names; Anthropic accepts only the four official ones.
-_SPELLINGS = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
+_TYPE_SPELLINGS = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
 
 
 def data_source(url: str) -> Source | None:
@@ -80,7 +80,7 @@ def image_type(source: Source) -> str | None:
     # Ignore parameters, such as `;name=x.png`.
     named = (source.media_type or "").partition(";")[0].strip().lower()
     sniffed = sniffed_type(source.value)
-    return sniffed if sniffed and sniffed != PDF else _SPELLINGS.get(named, named) or None
+    return sniffed if sniffed and sniffed != PDF else _TYPE_SPELLINGS.get(named, named) or None
 
 
 # Only Messages has an error flag on results. The text is the same at every hop, so that it is added only once.
@@ -90,13 +90,15 @@ TOOL_REFERENCE = "tool_reference"
 """a part of a Messages tool result: a tool that was found and can be called now"""
 TOOL_NAME = "tool_name"
 
-_NAMES = (TOOL_NAME, "name", "title", "filename", "url", "text")
+_PART_NAMES = (TOOL_NAME, "name", "title", "filename", "url", "text")
 """fields that name a part; the first one that is present is used"""
 
 
 def native_part(block: Native) -> str:
     """Return a text for a part of a tool result that the target has no form for: its type and its name."""
-    name_of_part = next((text for field in _NAMES if isinstance(text := block.data.get(field), str) and text), None)
+    name_of_part = next(
+        (text for field in _PART_NAMES if isinstance(text := block.data.get(field), str) and text), None
+    )
     return f"[{block.type}]" if name_of_part is None else f"[{block.type}: {name_of_part}]"
 
 
@@ -135,10 +137,10 @@ def derive_id(prefix: str, response_id: str, position: int | str = "") -> str:
 
 def is_derived_id(given: str) -> bool:
     """Return whether an id has the form of the ids made here; servers' own ids are longer or shorter."""
-    return _DERIVED.search(given) is not None
+    return _DERIVED_ID.search(given) is not None
 
 
-def digest(text: str, size: int = _SIZE) -> str:
+def digest(text: str, size: int = _DIGEST_SIZE) -> str:
     """Return a short hex digest of a text; not for secrets."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=size).hexdigest()
 
@@ -150,9 +152,9 @@ def safe_call_id(call_id: str, limit: int = 64) -> str:
     result are changed in the same way without any state.
     """
     # Kimi and Gemini send ids such as `functions.Bash:0`; Anthropic refuses all but letters, digits, _ and -.
-    if call_id and len(call_id) <= limit and not _ILLEGAL.search(call_id):
+    if call_id and len(call_id) <= limit and not _ILLEGAL_IN_ID.search(call_id):
         return call_id
-    readable = _ILLEGAL.sub("_", call_id)[: limit - 17] or "call"
+    readable = _ILLEGAL_IN_ID.sub("_", call_id)[: limit - 17] or "call"
     return f"{readable}_{digest(call_id, 8)}"
 
 

@@ -1,7 +1,7 @@
 """What the protocols share for finding sealed values in a request, and for removing them if it stays in its protocol.
 
 In: a request body as bytes or JSON. Out: whether it may have sealed values, which calls lack them, and the parts that
-the protocol packages rebuild it from. Which fields can hold a sealed value is in each package's `sealed.py`.
+the protocol packages rebuild it from. Which fields can hold a sealed value is in each package's `reasoning.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Errors on their way through the gateway: an upstream's error in, the HTTP response for the client out.
 
-`protocols.failure.convert` lists all calls on that way. The status shows who is at fault: a client gets a 4xx only if
+`protocols.failure` lists all calls on that way. The status shows who is at fault: a client gets a 4xx only if
 it has to change something. If an upstream rejects the gateway's key, its 401 becomes a 503. The module does not know
 whether another attempt is made; that is decided in `pool`.
 """

@@ -310,7 +310,7 @@ def _read_reasoning(value: Json) -> _Read:
     # False is the default; it is kept so that the request goes out unchanged.
     if exclude is False:
         fields.put_back("exclude", False)
-    mode = ThinkingMode.BUDGET if budget is not None else _MODES.get(enabled)
+    mode = ThinkingMode.BUDGET if budget is not None else _SWITCH_MODES.get(enabled)
     if budget is not None and enabled is not None:
         fields.put_back("enabled", enabled)
     visibility = "omitted" if exclude else None
@@ -334,10 +334,10 @@ def _read_thinking(value: Json) -> _Read:
 
 def _read_switch(value: Json) -> _Read:
     """Read Qwen's `enable_thinking`, which is true or false."""
-    return (Thinking(mode=_MODES[value]), None) if isinstance(value, bool) else (None, None)
+    return (Thinking(mode=_SWITCH_MODES[value]), None) if isinstance(value, bool) else (None, None)
 
 
-_MODES: dict[bool | None, ThinkingMode | None] = {
+_SWITCH_MODES: dict[bool | None, ThinkingMode | None] = {
     True: ThinkingMode.ADAPTIVE,
     False: ThinkingMode.DISABLED,
     None: None,

@@ -19,7 +19,7 @@ from trilogue.model import PART_BREAK, SEAL_PREFIXES, Extras, Json, Opaque, Opaq
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, PROTOCOL
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.sealed import Cleaning, Wire, is_sealed_text, objects, replaced
-from trilogue.protocols.stream.response_context import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 REASONING_TEXTS = ("reasoning_content", "reasoning", "thinking")
 _SPELLINGS = (*REASONING_TEXTS, "reasoning_details", "thinking_blocks")
@@ -194,9 +194,9 @@ def merge_details(merged: list[dict[str, Json]], pieces: list[dict[str, Json]]) 
 class ReasoningWriter:
     """A writer for the reasoning of one response: text of all blocks in one string, values in a list of details."""
 
-    def __init__(self, reply: Reply) -> None:
-        self._reply = reply
-        self._native = reply.source is PROTOCOL
+    def __init__(self, context: ResponseContext) -> None:
+        self._context = context
+        self._native = context.source is PROTOCOL
         # Chat has one text; other protocols have blocks and parts, which a blank line separates.
         self._separator = "" if self._native else PART_BREAK
         self._length = 0
@@ -259,7 +259,7 @@ class ReasoningWriter:
             if self._native:
                 details = (entry for entry in entries(details_of(opaque)) if entry.get("type") != _CALL_SIGNATURE)
                 return [self._numbered(entry) for entry in details]
-            self._reply.ledger.add("reasoning.foreign_dropped", self._path)
+            self._context.ledger.add("reasoning.foreign_dropped", self._path)
             return []
         self._declare()
         entry: dict[str, Json] = {
@@ -276,7 +276,7 @@ class ReasoningWriter:
         """Declare, once per block, that its reasoning has no place in the official API."""
         if not self._declared:
             self._declared = True
-            self._reply.ledger.add("reasoning.nonstandard", self._path)
+            self._context.ledger.add("reasoning.nonstandard", self._path)
 
     def _numbered(self, entry: dict[str, Json]) -> dict[str, Json]:
         """Return an entry with its own index: clients merge entries that have the same one."""

@@ -41,7 +41,7 @@ from trilogue.protocols.chat.wire import NEAREST_TIER, NOISE, PROTOCOL, TIERS
 from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.parts import derive_id
-from trilogue.protocols.stream.response_context import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 
 def decode_response(body: dict[str, Json]) -> Response:
@@ -265,9 +265,9 @@ def _add_logprobs(blocks: list[Block], logprobs: Json, choice_rest: dict[str, Js
         choice_rest["logprobs"] = rest
 
 
-def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
-    """Return the response as the official API would send it; what Chat cannot express is declared in `reply.ledger`."""
-    message = _MessageWriter(reply)
+def encode_response(response: Response, context: ResponseContext) -> dict[str, Json]:
+    """Return the response as the official API would send it; what Chat cannot express is declared as a loss."""
+    message = _MessageWriter(context)
     for block in response.blocks:
         message.add(block)
     choice: dict[str, Json] = {
@@ -275,26 +275,26 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
         "message": message.body(response.stop),
         # The official types require both keys.
         "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
-        "finish_reason": encode_stop(response.stop, bool(message.calls), reply),
+        "finish_reason": encode_stop(response.stop, bool(message.calls), context),
     }
     body: dict[str, Json] = {
-        "id": response_id(response.id, reply),
+        "id": response_id(response.id, context),
         "object": "chat.completion",
-        "created": response.created if response.created is not None else reply.created,
+        "created": response.created if response.created is not None else context.created,
         # Clients expect the name that they asked for, also behind an alias.
-        "model": reply.model or response.model,
+        "model": context.model or response.model,
         "choices": [choice],
     }
     if response.usage is not None:
-        body["usage"] = encode_usage(response.usage, reply)
+        body["usage"] = encode_usage(response.usage, context)
     if response.tier is not None:
-        body |= encode_tier(response.tier, reply)
-    if reply.source is PROTOCOL:
+        body |= encode_tier(response.tier, context)
+    if context.source is PROTOCOL:
         return _restored(body, choice, response)
     # OpenAI echoes metadata; Messages upstreams never see it.
-    if reply.body.get("metadata"):
-        body["metadata"] = reply.body["metadata"]
-    if response.extras and (found := openai_moderation.for_chat(response.extras.get("moderation"), reply)):
+    if context.body.get("metadata"):
+        body["metadata"] = context.body["metadata"]
+    if response.extras and (found := openai_moderation.for_chat(response.extras.get("moderation"), context)):
         body["moderation"] = found
     return body
 
@@ -310,17 +310,17 @@ def _restored(body: dict[str, Json], choice: dict[str, Json], response: Response
     return {**body, **extras}
 
 
-def response_id(upstream_id: str, reply: Reply) -> str:
+def response_id(upstream_id: str, context: ResponseContext) -> str:
     """Return the upstream's own id in its own protocol, else one that is derived from it."""
-    if reply.source is PROTOCOL and upstream_id:
+    if context.source is PROTOCOL and upstream_id:
         return upstream_id
-    return derive_id("chatcmpl-", upstream_id or reply.seed)
+    return derive_id("chatcmpl-", upstream_id or context.seed)
 
 
-def encode_tier(tier: Tier, reply: Reply) -> dict[str, Json]:
+def encode_tier(tier: Tier, context: ResponseContext) -> dict[str, Json]:
     """Return the service tier as a field of the response, or the nearest one that Chat has."""
     if tier in NEAREST_TIER:
-        reply.ledger.add("tier", reply.tier_path)
+        context.ledger.add("tier", context.tier_path)
     return {"service_tier": NEAREST_TIER.get(tier, tier).value}
 
 
@@ -329,18 +329,20 @@ def refusal_text(stop: Stop, refused: bool) -> str | None:
     return stop.explanation if stop.reason is StopReason.REFUSAL and not refused else None
 
 
-def annotation_of(citation: Citation, path: str, offset: int, length: int, reply: Reply) -> dict[str, Json] | None:
+def annotation_of(
+    citation: Citation, path: str, offset: int, length: int, context: ResponseContext
+) -> dict[str, Json] | None:
     """Return a citation as an annotation of the whole content; None if it has no form here.
 
     `path`, `offset` and `length` are those of the cited text block.
     """
     if citation.kind is not CitationKind.WEB or citation.url is None:
-        if reply.source is PROTOCOL:
+        if context.source is PROTOCOL:
             return citation.native
-        reply.ledger.add("citation.document", path)
+        context.ledger.add("citation.document", path)
         return None
-    if citation.cited_text and reply.source is not PROTOCOL:
-        reply.ledger.add("citation.source_span", path)
+    if citation.cited_text and context.source is not PROTOCOL:
+        context.ledger.add("citation.source_span", path)
     # Some upstreams count in other units, so keep positions inside the text.
     start = min(citation.start if citation.start is not None else 0, length)
     end = min(max(start, citation.end if citation.end is not None else length), length)
@@ -350,35 +352,35 @@ def annotation_of(citation: Citation, path: str, offset: int, length: int, reply
         "title": citation.title or "",
         "url": citation.url,
     }
-    if reply.source is PROTOCOL:
+    if context.source is PROTOCOL:
         native = citation.native.get("url_citation")
         link = {**(native if isinstance(native, dict) else {}), **link}
     return {"type": "url_citation", "url_citation": link}
 
 
-def declare_dropped(block: Block, reply: Reply) -> None:
+def declare_dropped(block: Block, context: ResponseContext) -> None:
     """Declare a block that has no form in a Chat response."""
     if isinstance(block, HostedCall | HostedResult):
-        reply.ledger.add("hosted.result_dropped", block.path or block.tool.value, block.tool.value)
+        context.ledger.add("hosted.result_dropped", block.path or block.tool.value, block.tool.value)
     else:
         name = block.type if isinstance(block, Native) else name_of(block)
-        reply.ledger.add("native.dropped", block.path or name, name)
+        context.ledger.add("native.dropped", block.path or name, name)
 
 
-def declare_order(path: str, texts: int, calls: int, reply: Reply) -> None:
+def declare_order(path: str, texts: int, calls: int, context: ResponseContext) -> None:
     """Declare what is lost by moving a text block, after this many texts and calls, into Chat's single text."""
-    if reply.source is not PROTOCOL:
+    if context.source is not PROTOCOL:
         if calls:
-            reply.ledger.add("order.flattened", path)
+            context.ledger.add("order.flattened", path)
         if texts:
-            reply.ledger.add("text.blocks_joined", path)
+            context.ledger.add("text.blocks_joined", path)
 
 
 class _MessageWriter:
     """A builder that collects the blocks of one response into one message."""
 
-    def __init__(self, reply: Reply) -> None:
-        self._reply = reply
+    def __init__(self, context: ResponseContext) -> None:
+        self._context = context
         self._reasoning: ReasoningWriter | None = None
         self._thoughts: list[str] = []
         self._details: list[Json] = []
@@ -395,7 +397,7 @@ class _MessageWriter:
         if isinstance(block, Text):
             self._text(block)
         elif isinstance(block, ToolCall):
-            self.calls.append(encode_call(block, self._reply))
+            self.calls.append(encode_call(block, self._context))
         elif isinstance(block, Reasoning):
             self._reason(block)
         elif isinstance(block, Refusal):
@@ -403,24 +405,24 @@ class _MessageWriter:
         elif isinstance(block, Audio):
             self._audio = audio_of(block)
         else:
-            declare_dropped(block, self._reply)
+            declare_dropped(block, self._context)
 
     def _reason(self, block: Reasoning) -> None:
         if self._reasoning is None:
-            self._reasoning = ReasoningWriter(self._reply)
+            self._reasoning = ReasoningWriter(self._context)
         self._reasoning.begin(block)
         self._thoughts.append(self._reasoning.block(block))
-        if block.detailed and block.opaque is None and self._reply.source is PROTOCOL:
+        if block.detailed and block.opaque is None and self._context.source is PROTOCOL:
             self._details += self._reasoning.text_details(block)
         self._details += self._reasoning.details(block.opaque)
 
     def _text(self, block: Text) -> None:
         if block.text:
             if self._texts or self.calls:
-                declare_order(block.path, len(self._texts), len(self.calls), self._reply)
+                declare_order(block.path, len(self._texts), len(self.calls), self._context)
             self._texts.append(block.text)
         for citation in block.citations:
-            annotation = annotation_of(citation, block.path, self._length, len(block.text), self._reply)
+            annotation = annotation_of(citation, block.path, self._length, len(block.text), self._context)
             if annotation is not None:
                 self._annotations.append(annotation)
         if block.logprobs:

@@ -38,17 +38,17 @@ from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fields import Fields, Kinds, LooseFields, restore_extras, sort_fields
 from trilogue.protocols.openai.schema import fits_strict, parameters_of
 from trilogue.protocols.parts import read_location, safe_call_id, write_location
-from trilogue.protocols.stream.response_context import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 TOOL_FIELDS = ("tools", "functions", WEB_SEARCH)
 # Mistral has "any" where OpenAI has "required".
-_MODES = {
+_CHOICE_MODES = {
     "auto": ChoiceMode.AUTO,
     "none": ChoiceMode.NONE,
     "required": ChoiceMode.REQUIRED,
     "any": ChoiceMode.REQUIRED,
 }
-_MODE_NAMES = {ChoiceMode.AUTO: "auto", ChoiceMode.NONE: "none", ChoiceMode.REQUIRED: "required"}
+_CHOICE_MODE_NAMES = {ChoiceMode.AUTO: "auto", ChoiceMode.NONE: "none", ChoiceMode.REQUIRED: "required"}
 CHOICE_FIELDS = ("tool_choice", "function_call")
 ARGUMENTS = {CallKind.FUNCTION: "arguments", CallKind.CUSTOM: "input"}
 CALL: Kinds = {"id": str, **dict.fromkeys(("type", "index", "custom", "function"), object)}
@@ -60,9 +60,9 @@ def decode_tools(fields: Fields, _: object) -> tuple[Tool, ...]:
     tools = [_decode_tool(tool, f"tools[{index}]") for index, tool in enumerate(fields.items("tools") or ())]
     if "functions" in fields.left:
         for index, function in enumerate(fields.items("functions") or ()):
-            tools.append(_function(Fields(function, f"functions[{index}]"), Fields({}, f"functions[{index}]")))
+            tools.append(_decode_function(Fields(function, f"functions[{index}]"), Fields({}, f"functions[{index}]")))
     if WEB_SEARCH in fields.left and (search := fields.mapping(WEB_SEARCH)) is not None:
-        tools.append(_web_search(search))
+        tools.append(_decode_web_search(search))
     return tuple(tools)
 
 
@@ -73,16 +73,16 @@ def _decode_tool(tool: Json, path: str) -> Tool:
     fields = Fields(tool, path)
     kind = fields.any("type")
     if kind == "custom" and isinstance(tool.get("custom"), dict):
-        return _custom(Fields(fields.any("custom"), fields.at("custom")), fields)
+        return _decode_custom(Fields(fields.any("custom"), fields.at("custom")), fields)
     # Some clients leave out the type.
     if kind in (None, "function") and isinstance(tool.get("function"), dict):
-        return _function(Fields(fields.any("function"), fields.at("function")), fields)
+        return _decode_function(Fields(fields.any("function"), fields.at("function")), fields)
     if isinstance(kind, str) and kind not in CALL_KINDS:
-        return _hosted(fields, kind, tool)
+        return _decode_hosted(fields, kind, tool)
     raise BadRequest(f"{path} is not a tool: it needs `type` and the object of that name", path=path)
 
 
-def _function(inner: Fields, outer: Fields) -> FunctionTool:
+def _decode_function(inner: Fields, outer: Fields) -> FunctionTool:
     return FunctionTool(
         name=inner.filled("name"),
         description=inner.text("description"),
@@ -94,7 +94,7 @@ def _function(inner: Fields, outer: Fields) -> FunctionTool:
     )
 
 
-def _custom(inner: Fields, outer: Fields) -> CustomTool:
+def _decode_custom(inner: Fields, outer: Fields) -> CustomTool:
     name, description = inner.filled("name"), inner.text("description")
     syntax, grammar = None, None
     form = inner.fields("format")
@@ -130,7 +130,7 @@ _OPENROUTER = {
 """tools that OpenRouter runs for any model"""
 
 
-def _hosted(fields: Fields, kind: str, native: dict[str, Json]) -> HostedTool:
+def _decode_hosted(fields: Fields, kind: str, native: dict[str, Json]) -> HostedTool:
     tool = HostedTool(kind=_OPENROUTER.get(kind, HostedKind.OTHER), native=native, type=kind, path=fields.path)
     if tool.kind not in (HostedKind.WEB_SEARCH, HostedKind.WEB_FETCH):
         return tool
@@ -156,7 +156,7 @@ def _names(fields: Fields, name: str) -> tuple[str, ...] | None:
     return None if values is None else tuple(value for value in values if isinstance(value, str))
 
 
-def _web_search(options: dict[str, Json]) -> HostedTool:
+def _decode_web_search(options: dict[str, Json]) -> HostedTool:
     fields = LooseFields(options, WEB_SEARCH)
     size = fields.text("search_context_size")
     place = fields.fields("user_location") or LooseFields({})
@@ -312,11 +312,11 @@ def decode_choice(fields: Fields, _: object) -> ToolChoice | None:
     for name, kind in (("tool_choice", "function"), ("function_call", "")):
         value = fields.any(name)
         if isinstance(value, str):
-            if value not in _MODES:
+            if value not in _CHOICE_MODES:
                 raise BadRequest(f"{name} must be none, auto, required or an object", path=name)
-            return ToolChoice(mode=_MODES[value], path=name)
+            return ToolChoice(mode=_CHOICE_MODES[value], path=name)
         if isinstance(value, dict):
-            return _choice_object(value, name) if kind else _named(value, name)
+            return _choice_object(value, name) if kind else _named_choice(value, name)
         if value is not None:
             raise BadRequest(f"{name} must be a string or an object", path=name)
     return None
@@ -325,29 +325,29 @@ def decode_choice(fields: Fields, _: object) -> ToolChoice | None:
 def _choice_object(value: dict[str, Json], path: str) -> ToolChoice:
     kind = value.get("type", "function")
     if kind == "allowed_tools":
-        return _allowed(Fields(value, path))
+        return _allowed_choice(Fields(value, path))
     if isinstance(kind, str) and kind in CALL_KINDS:
-        return _named(value, path)
+        return _named_choice(value, path)
     return ToolChoice(mode=ChoiceMode.HOSTED, tool=ToolRef(hosted=HostedKind.OTHER, native=value), path=path)
 
 
-def _named(value: dict[str, Json], path: str) -> ToolChoice:
-    return ToolChoice(mode=ChoiceMode.NAMED, tool=_reference(value, path), path=path)
+def _named_choice(value: dict[str, Json], path: str) -> ToolChoice:
+    return ToolChoice(mode=ChoiceMode.NAMED, tool=_decode_reference(value, path), path=path)
 
 
-def _allowed(fields: Fields) -> ToolChoice:
+def _allowed_choice(fields: Fields) -> ToolChoice:
     fields.any("type")
     inner = Fields(fields.any("allowed_tools"), fields.at("allowed_tools"))
-    mode = _MODES.get(inner.text("mode") or "auto", ChoiceMode.AUTO)
+    mode = _CHOICE_MODES.get(inner.text("mode") or "auto", ChoiceMode.AUTO)
     tools = enumerate(inner.items("tools") or ())
-    allowed = tuple([_reference(tool, f"{inner.at('tools')}[{index}]") for index, tool in tools])
+    allowed = tuple([_decode_reference(tool, f"{inner.at('tools')}[{index}]") for index, tool in tools])
     fields.keep("allowed_tools", inner)
     return ToolChoice(
         mode=ChoiceMode.ALLOWED, allowed=allowed, allowed_mode=mode, path=fields.path, extras=fields.rest()
     )
 
 
-def _reference(value: Json, path: str) -> ToolRef:
+def _decode_reference(value: Json, path: str) -> ToolRef:
     fields = Fields(value, path)
     kind = fields.any("type") or "function"
     if not isinstance(kind, str) or kind not in CALL_KINDS:
@@ -369,8 +369,8 @@ def encode_choice(choice: ToolChoice, offered: bool, out: EncodingContext) -> di
         if choice.mode not in (ChoiceMode.AUTO, ChoiceMode.NONE):
             out.ledger.add("tool_choice.dropped", choice.path)
         return {}
-    if choice.mode in _MODE_NAMES:
-        return {"tool_choice": _MODE_NAMES[choice.mode]}
+    if choice.mode in _CHOICE_MODE_NAMES:
+        return {"tool_choice": _CHOICE_MODE_NAMES[choice.mode]}
     if choice.mode is ChoiceMode.ALLOWED:
         return {"tool_choice": _encode_allowed(choice, out)}
     wire = _encode_reference(choice.tool, out) if choice.tool is not None else None
@@ -381,7 +381,7 @@ def encode_choice(choice: ToolChoice, offered: bool, out: EncodingContext) -> di
 
 
 def _encode_allowed(choice: ToolChoice, out: EncodingContext) -> Json:
-    mode = _MODE_NAMES.get(choice.allowed_mode, "auto")
+    mode = _CHOICE_MODE_NAMES.get(choice.allowed_mode, "auto")
     # Only OpenAI's servers have allowed_tools; elsewhere the other tools are not offered at all.
     if not (out.native or out.profile.openai_fields):
         return mode
@@ -444,32 +444,32 @@ def dotted(kind: CallKind, inner_rest: dict[str, Json]) -> dict[str, Json]:
     return {f"{kind.value}.{name}": value for name, value in inner_rest.items()}
 
 
-def call_id_of(call: ToolCall, reply: Reply) -> str:
+def call_id_of(call: ToolCall, context: ResponseContext) -> str:
     """Return the id of a call as Chat clients get it. Ids of Chat upstreams go back there, so they stay unchanged."""
-    return call.id if reply.source is PROTOCOL else safe_call_id(call.id, MAX_CALL_ID)
+    return call.id if context.source is PROTOCOL else safe_call_id(call.id, MAX_CALL_ID)
 
 
-def takes_custom(name: str, reply: Reply) -> bool:
+def takes_custom(name: str, context: ResponseContext) -> bool:
     """Return whether the client declared this tool as one that takes free text; True if its request is unknown."""
-    if not reply.body:
+    if not context.body:
         return True
-    tools = entries(reply.body.get("tools"))
+    tools = entries(context.body.get("tools"))
     names = (tool["custom"].get("name") for tool in tools if isinstance(tool.get("custom"), dict))
     return name in names
 
 
-def encode_call(call: ToolCall, reply: Reply) -> dict[str, Json]:
+def encode_call(call: ToolCall, context: ResponseContext) -> dict[str, Json]:
     """Return one tool call as a wire object; free text has the form in which the client declared the tool."""
-    head = {"id": call_id_of(call, reply), "type": "function"}
+    head = {"id": call_id_of(call, context), "type": "function"}
     if call.kind is CallKind.FUNCTION:
         # Clients parse the arguments as JSON, so an empty string would be an error.
         body = {**head, "function": {"name": call.name, "arguments": call.arguments or "{}"}}
-    elif reply.source is PROTOCOL or takes_custom(call.name, reply):
+    elif context.source is PROTOCOL or takes_custom(call.name, context):
         body = {**head, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
     else:
-        reply.ledger.add("tool.custom_emulated", call.path)
+        context.ledger.add("tool.custom_emulated", call.path)
         body = {**head, "function": {"name": call.name, "arguments": dump_text({"input": call.arguments})}}
     # Gemini's signature is such an extra, and must come back with the call.
-    if reply.source is PROTOCOL and call.extras:
+    if context.source is PROTOCOL and call.extras:
         restore_extras(body, call.extras)
     return body

@@ -3,6 +3,9 @@
 Chat Completions and Responses have levels of effort, and some Chat servers an on/off switch as well. Messages has
 modes, token budgets and levels: newer models take an effort and decide for themselves, older ones take a budget below
 the output limit. The result has only settings that the target's protocol can write.
+
+The levels themselves are here as well: their names, the nearest one that a model accepts, and how they relate to
+budgets.
 """
 
 from __future__ import annotations
@@ -22,9 +25,9 @@ _SETTINGS = frozenset({"thinking", "reasoning", "reasoning_effort", "enable_thin
 _LEAST_BUDGET = 1024
 _RESPONSE_TOKENS = 4096
 """tokens that thinking leaves for the response if the output limit is our default; half of a small limit"""
-_ORDER = tuple(Effort)
-_LOSSES = {Effort.NONE: "effort.none", Effort.MINIMAL: "effort.minimal"}
-_LIMITS = (
+_EFFORT_ORDER = tuple(Effort)
+_EFFORT_LOSSES = {Effort.NONE: "effort.none", Effort.MINIMAL: "effort.minimal"}
+_BUDGET_LIMITS = (
     (1_536, Effort.MINIMAL),
     (4_096, Effort.LOW),
     (16_384, Effort.MEDIUM),
@@ -42,8 +45,8 @@ BUDGETS = {
     Effort.XHIGH: 32_768,
 }
 """the thinking tokens of each effort; `max` uses the whole output limit"""
-_NAMED = {effort.value: effort for effort in Effort}
-_OTHER_NAMES: dict[str, Effort | None] = {
+_EFFORTS = {effort.value: effort for effort in Effort}
+_OTHER_EFFORT_NAMES: dict[str, Effort | None] = {
     **dict.fromkeys(("off", "disabled", "no"), Effort.NONE),
     **dict.fromkeys(("min", "minimum", "lowest"), Effort.MINIMAL),
     **dict.fromkeys(("normal", "standard", "moderate"), Effort.MEDIUM),
@@ -363,16 +366,16 @@ def with_effort(name: str | None) -> Thinking:
 
     Vendors have added levels only at the top so far (xhigh, max, ultra), so an unknown name is taken as the highest.
     """
-    if name is None or name in _NAMED:
-        return Thinking(effort=None if name is None else _NAMED[name])
+    if name is None or name in _EFFORTS:
+        return Thinking(effort=None if name is None else _EFFORTS[name])
     plain = name.strip().lower()
-    return Thinking(effort=_NAMED.get(plain) or _OTHER_NAMES.get(plain, Effort.MAX), effort_name=name)
+    return Thinking(effort=_EFFORTS.get(plain) or _OTHER_EFFORT_NAMES.get(plain, Effort.MAX), effort_name=name)
 
 
 def effort_of_budget(budget: int, path: str, ledger: Ledger) -> Effort:
     """Return the effort that is nearest to a token budget, and declare the loss."""
     ledger.add("thinking.budget", path, str(budget))
-    return next((effort for most, effort in _LIMITS if budget <= most), Effort.MAX)
+    return next((effort for most, effort in _BUDGET_LIMITS if budget <= most), Effort.MAX)
 
 
 def declare_settings_overridden_by_effort(thinking: Thinking, path: str, ledger: Ledger) -> None:
@@ -397,6 +400,6 @@ def nearest_effort(wanted: Effort, accepted: tuple[Effort, ...], path: str, ledg
         if wanted is not Effort.NONE:
             ledger.add("param.dropped", path)
         return None
-    ledger.add(_LOSSES.get(wanted, "effort.clamped"), path, wanted.value)
-    place = _ORDER.index(wanted)
-    return min(thinking, key=lambda level: abs(_ORDER.index(level) - place))
+    ledger.add(_EFFORT_LOSSES.get(wanted, "effort.clamped"), path, wanted.value)
+    place = _EFFORT_ORDER.index(wanted)
+    return min(thinking, key=lambda level: abs(_EFFORT_ORDER.index(level) - place))

@@ -71,7 +71,7 @@ def decode_block(value: Json, path: str, read: Read = Fields) -> Block:
     kind = fields.text("type")
     if kind is None and read is Fields:
         raise fields.missing("type")
-    return _DECODERS[read].get(kind or "", _native)(fields, value)
+    return _DECODERS[read].get(kind or "", _read_native)(fields, value)
 
 
 def begin_block(kind: str, value: dict[str, Json], path: str) -> tuple[Block, dict[str, Json]]:
@@ -116,7 +116,7 @@ def _common(fields: Fields) -> dict[str, Any]:
     return {"path": fields.path, "cache": cache, "extras": fields.rest()}
 
 
-def _native(fields: Fields, value: Json) -> Block:
+def _read_native(fields: Fields, value: Json) -> Block:
     data = value if isinstance(value, dict) else {}
     kind = data.get("type")
     kind = kind if isinstance(kind, str) else ""
@@ -127,7 +127,7 @@ _HARMLESS = frozenset({"compaction", "container_upload", "fallback", "image", "d
 """blocks without a neutral counterpart of which the client only takes note"""
 
 
-def _text(fields: Fields, _: Json) -> Block:
+def _read_text(fields: Fields, _: Json) -> Block:
     text = fields.required("text")
     found = fields.items("citations")
     # Null and an empty list differ in the client's own request, which must go out unchanged.
@@ -162,7 +162,7 @@ def decode_citation(value: Json, path: str, read: Read) -> Citation:
     )
 
 
-def _source(fields: Fields) -> Source | None:
+def _read_source(fields: Fields) -> Source | None:
     """Return the source of media; None if its kind has no neutral form."""
     source = fields.fields("source")
     if source is None:
@@ -176,9 +176,9 @@ def _source(fields: Fields) -> Source | None:
     return result
 
 
-def _image(fields: Fields, value: Json) -> Block:
-    source = _source(fields)
-    return _native(fields, value) if source is None else Image(source=source, **_common(fields))
+def _read_image(fields: Fields, value: Json) -> Block:
+    source = _read_source(fields)
+    return _read_native(fields, value) if source is None else Image(source=source, **_common(fields))
 
 
 def _citations_flag(fields: Fields) -> bool | None:
@@ -190,7 +190,7 @@ def _citations_flag(fields: Fields) -> bool | None:
     return enabled
 
 
-def _document(fields: Fields, value: Json) -> Block:
+def _read_document(fields: Fields, value: Json) -> Block:
     parts: tuple[Block, ...] = ()
     source = None
     given = value.get("source")
@@ -198,9 +198,9 @@ def _document(fields: Fields, value: Json) -> Block:
         fields.any("source")
         parts, _ = decode_content(Fields(given, fields.at("source")), "content")
     else:
-        source = _source(fields)
+        source = _read_source(fields)
         if source is None:
-            return _native(fields, value)
+            return _read_native(fields, value)
     return Document(
         source=source,
         parts=parts,
@@ -211,17 +211,17 @@ def _document(fields: Fields, value: Json) -> Block:
     )
 
 
-def _search_result(fields: Fields, value: Json) -> Block:
+def _read_search_result(fields: Fields, value: Json) -> Block:
     source, title = fields.required("source"), fields.required("title")
     parts, _ = decode_content(fields, "content")
     texts = tuple(part for part in parts if isinstance(part, Text))
     if len(texts) != len(parts):
-        return _native(fields, value)
+        return _read_native(fields, value)
     citations = _citations_flag(fields)
     return SearchResult(source=source, title=title, parts=texts, citations=citations, **_common(fields))
 
 
-def _thinking(fields: Fields, _: Json) -> Block:
+def _read_thinking(fields: Fields, _: Json) -> Block:
     text = fields.required("thinking")
     signature = fields.text("signature")
     # vLLM and LiteLLM send thinking without a real signature; it must never reach Anthropic.
@@ -231,12 +231,12 @@ def _thinking(fields: Fields, _: Json) -> Block:
     return Reasoning(summary=(text,) if text else (), opaque=opaque, **_common(fields))
 
 
-def _redacted(fields: Fields, _: Json) -> Block:
+def _read_redacted(fields: Fields, _: Json) -> Block:
     opaque = Opaque(kind=OpaqueKind.REDACTED, value=fields.required("data"))
     return Reasoning(opaque=opaque, **_common(fields))
 
 
-def _tool_use(fields: Fields, _: Json) -> Block:
+def _read_tool_use(fields: Fields, _: Json) -> Block:
     name = fields.required("name")
     # A call without a name cannot be run by any client.
     if not name and isinstance(fields, LooseFields):
@@ -251,7 +251,7 @@ def _tool_use(fields: Fields, _: Json) -> Block:
     )
 
 
-def _tool_result(fields: Fields, _: Json) -> Block:
+def _read_tool_result(fields: Fields, _: Json) -> Block:
     call_id = fields.required("tool_use_id")
     content, plain = decode_content(fields, "content")
     return ToolResult(
@@ -260,10 +260,10 @@ def _tool_result(fields: Fields, _: Json) -> Block:
 
 
 _IN_RESPONSES: dict[str, Callable[[Fields, Json], Block]] = {
-    "text": _text,
-    "thinking": _thinking,
-    "redacted_thinking": _redacted,
-    "tool_use": _tool_use,
+    "text": _read_text,
+    "thinking": _read_thinking,
+    "redacted_thinking": _read_redacted,
+    "tool_use": _read_tool_use,
     "server_tool_use": hosted.decode_call,
     "mcp_tool_use": hosted.decode_mcp_call,
     **dict.fromkeys(SERVER_RESULTS, hosted.decode_result),
@@ -271,10 +271,10 @@ _IN_RESPONSES: dict[str, Callable[[Fields, Json], Block]] = {
 
 _IN_REQUESTS: dict[str, Callable[[Fields, Json], Block]] = {
     **_IN_RESPONSES,
-    "image": _image,
-    "document": _document,
-    "search_result": _search_result,
-    "tool_result": _tool_result,
+    "image": _read_image,
+    "document": _read_document,
+    "search_result": _read_search_result,
+    "tool_result": _read_tool_result,
 }
 
 _DECODERS: dict[Read, dict[str, Callable[[Fields, Json], Block]]] = {Fields: _IN_REQUESTS, LooseFields: _IN_RESPONSES}

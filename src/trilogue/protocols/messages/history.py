@@ -23,7 +23,7 @@ HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 
 _OPENING = "[The conversation begins with the assistant.]"
 """the text of the user turn that is added if the conversation begins with the assistant"""
-_CALL = "tool_use"
+_CALL_TYPE = "tool_use"
 _PAUSED = "pause_turn"
 _CLIENT_TOOLS = frozenset({"", "custom"} | {name for name, (_, on_client) in TOOL_TYPES.items() if on_client})
 
@@ -154,12 +154,12 @@ class MessagesConversation:
 
         Anthropic requires the results right after the last block of the turn, so a text after a call moves before it.
         """
-        first = next((n for n, block in enumerate(content) if block["type"] == _CALL), len(content))
+        first = next((n for n, block in enumerate(content) if block["type"] == _CALL_TYPE), len(content))
         moved: list[Json] = []
         calls: list[Json] = []
         before_call = False
         for block in reversed(content[first:]):
-            before_call = block["type"] == _CALL or (before_call and block["type"] in THINKING_BLOCKS)
+            before_call = block["type"] == _CALL_TYPE or (before_call and block["type"] in THINKING_BLOCKS)
             (calls if before_call else moved).append(block)
         if not moved:
             return content

@@ -305,7 +305,7 @@ def as_note(call: HostedCall, result: HostedResult | None) -> str:
     return f"[{label} {call.input or dump_text({})}]" + (f" {text}" if text else "")
 
 
-def function(tool: HostedTool) -> SearchFunction:
+def search_function(tool: HostedTool) -> SearchFunction:
     """Return the function that replaces a search."""
     kind = TOOL_VERSION.sub("", tool.type)
     if kind == _REGEX:
@@ -323,14 +323,14 @@ def function(tool: HostedTool) -> SearchFunction:
     )
 
 
-def call(block: Block) -> SearchCall | None:
+def search_call(block: Block) -> SearchCall | None:
     """Return a search of the history."""
     if type(block) is not HostedCall or block.tool is not HostedKind.TOOL_SEARCH:
         return None
     return SearchCall(block.id, block.input or "{}")
 
 
-def result(block: Block) -> SearchResult | None:
+def search_result(block: Block) -> SearchResult | None:
     """Return the result of a search of the history."""
     if type(block) is not HostedResult or block.tool is not HostedKind.TOOL_SEARCH:
         return None
@@ -341,7 +341,7 @@ def result(block: Block) -> SearchResult | None:
     return SearchResult(tuple([(None, name) for name in names if name]))
 
 
-def blocks(search: AnsweredSearch) -> tuple[Block, Block]:
+def search_blocks(search: AnsweredSearch) -> tuple[Block, Block]:
     """Return a search with its result."""
     call_id, kind = f"{OWN_CALL}{search.id}", HostedKind.TOOL_SEARCH
     names = "\n".join(tool.name for tool in search.tools)
@@ -352,9 +352,11 @@ def blocks(search: AnsweredSearch) -> tuple[Block, Block]:
     )
 
 
-def continued(request: Wire, response: Wire) -> Wire:
+def continued_search(request: Wire, response: Wire) -> Wire:
     """Return a request with the turn so far at its end."""
     return {**request, "messages": [*request["messages"], {"role": "assistant", "content": response["content"]}]}
 
 
-TOOL_SEARCH = ToolSearchForm(function=function, call=call, result=result, blocks=blocks, continued=continued)
+TOOL_SEARCH = ToolSearchForm(
+    function=search_function, call=search_call, result=search_result, blocks=search_blocks, continued=continued_search
+)

@@ -40,7 +40,7 @@ from trilogue.protocols.messages.usage import decode_stop, decode_usage, encode_
 from trilogue.protocols.messages.wire import PROTOCOL, THINKING_ON, Wire
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.parts import derive_id, safe_call_id
-from trilogue.protocols.stream.response_context import Reply, declare_doubts
+from trilogue.protocols.stream.response_context import ResponseContext, declare_doubts
 
 
 def decode_response(body: dict[str, Json]) -> Response:
@@ -94,32 +94,32 @@ def is_direct(extras: Extras) -> bool:
     return not extras or "caller" not in extras or LooseFields(extras["caller"]).text("type") in (None, "direct")
 
 
-def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
+def encode_response(response: Response, context: ResponseContext) -> dict[str, Json]:
     """Return the body of a response."""
-    writer = MessageWriter(reply)
+    writer = MessageWriter(context)
     writer.truncated = response.stop.reason in (StopReason.LENGTH, StopReason.CONTEXT_WINDOW)
     content = [wire for block in response.blocks for wire in writer.write_next(block)]
     if (result := writer.missing_result(None)) is not None:
         content.append(result)
-    stop = encode_stop(response.stop, called=writer.called, refused=writer.refused, reply=reply)
+    stop = encode_stop(response.stop, called=writer.called, refused=writer.refused, context=context)
     # Strict clients expect at least one block in a normal response.
     if not content and not writer.native and stop["stop_reason"] == "end_turn":
         content = [{"type": "text", "text": ""}]
-    declare_doubts(response.usage, reply.ledger)
+    declare_doubts(response.usage, context.ledger)
     body: Wire = {
         "id": writer.message_id(response.id),
         "type": "message",
         "role": "assistant",
-        "model": reply.model or (_serving_model(response) if writer.native else response.model),
+        "model": context.model or (_serving_model(response) if writer.native else response.model),
         "content": content,
         **stop,
-        "usage": encode_usage(response.usage, response.tier, writer.native, reply.ledger),
+        "usage": encode_usage(response.usage, response.tier, writer.native, context.ledger),
     }
     if writer.native and response.extras:
         add_extras(body, response.extras)
     elif response.extras:
         # Messages has no moderation results.
-        openai_moderation.declare(response.extras.get("moderation"), reply.ledger)
+        openai_moderation.declare(response.extras.get("moderation"), context.ledger)
     return body
 
 
@@ -133,11 +133,11 @@ def _serving_model(response: Response) -> str:
 class MessageWriter:
     """A writer for the blocks of one response. It records what the end of the response depends on."""
 
-    def __init__(self, reply: Reply) -> None:
-        self.reply = reply
-        self.ledger = reply.ledger
-        self.native = reply.source is PROTOCOL
-        self.shows_thinking, self._shows_redacted = (True, True) if self.native else _wants_thinking(reply.body)
+    def __init__(self, context: ResponseContext) -> None:
+        self.context = context
+        self.ledger = context.ledger
+        self.native = context.source is PROTOCOL
+        self.shows_thinking, self._shows_redacted = (True, True) if self.native else _wants_thinking(context.body)
         self.called = False
         """whether a tool_use block was written"""
         self.refused = False
@@ -150,7 +150,7 @@ class MessageWriter:
         """Return the id of the response: the upstream's own, or one derived from it."""
         if self.native and upstream_id:
             return upstream_id
-        return derive_id("msg_", upstream_id or self.reply.seed)
+        return derive_id("msg_", upstream_id or self.context.seed)
 
     def write_next(self, block: Block) -> Iterator[Wire]:
         """Yield the result that the previous block still needs, and then the block, unless it is left out."""

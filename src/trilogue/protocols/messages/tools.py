@@ -45,7 +45,7 @@ def decode_tools(values: list[Json] | None, servers: list[Json] | None) -> tuple
     for index, server in enumerate(servers):
         fields = Fields(server, f"mcp_servers[{index}]")
         if fields.text("name") not in used:
-            tools.append(_mcp_server(server, fields.path))
+            tools.append(_decode_mcp_server(server, fields.path))
     return tuple(tools)
 
 
@@ -58,20 +58,20 @@ def decode_tool(value: Json, path: str, servers: dict[str, Json] | None = None) 
     kind = fields.text("type")
     # The type of a function is optional.
     if kind is None or kind == "custom":
-        return _function(fields)
+        return _decode_function(fields)
     # The type ends with a date, which does not change the kind of tool.
     hosted, on_client = TOOL_TYPES.get(TOOL_VERSION.sub("", kind), (HostedKind.OTHER, False))
     if hosted is HostedKind.MCP:
-        return _mcp_toolset(fields, value, servers or {})
+        return _decode_mcp_toolset(fields, value, servers or {})
     common: dict[str, Any] = {"kind": hosted, "native": value, "type": kind, "runs_on_client": on_client, "path": path}
     common["name"] = fields.text("name")
     common["cache"] = take_cache(fields)
     if hosted in (HostedKind.WEB_SEARCH, HostedKind.WEB_FETCH):
-        common |= _web_search(fields)
+        common |= _decode_web_search(fields)
     return HostedTool(**common)
 
 
-def _function(fields: Fields) -> Tool:
+def _decode_function(fields: Fields) -> Tool:
     return FunctionTool(
         name=fields.required("name"),
         description=fields.text("description"),
@@ -84,7 +84,7 @@ def _function(fields: Fields) -> Tool:
     )
 
 
-def _names(fields: Fields, name: str) -> tuple[str, ...] | None:
+def _decode_names(fields: Fields, name: str) -> tuple[str, ...] | None:
     values = fields.items(name)
     if values is None:
         return None
@@ -93,22 +93,22 @@ def _names(fields: Fields, name: str) -> tuple[str, ...] | None:
     return tuple(values)
 
 
-def _web_search(fields: Fields) -> dict[str, Any]:
+def _decode_web_search(fields: Fields) -> dict[str, Any]:
     place = fields.fields("user_location")
     location = read_location(place) if place else None
     if place is not None:
         place.any("type")
         fields.keep("user_location", place)
     return {
-        "allowed_domains": _names(fields, "allowed_domains"),
-        "blocked_domains": _names(fields, "blocked_domains"),
+        "allowed_domains": _decode_names(fields, "allowed_domains"),
+        "blocked_domains": _decode_names(fields, "blocked_domains"),
         "max_uses": fields.integer("max_uses"),
         "location": location,
         "extras": fields.rest(),
     }
 
 
-def _mcp_toolset(fields: Fields, value: Json, servers: dict[str, Json]) -> Tool:
+def _decode_mcp_toolset(fields: Fields, value: Json, servers: dict[str, Json]) -> Tool:
     label = fields.required("mcp_server_name")
     server = LooseFields(servers.get(label, {}))
     allowed = _allowed_by_server(server)
@@ -129,7 +129,7 @@ def _mcp_toolset(fields: Fields, value: Json, servers: dict[str, Json]) -> Tool:
     )
 
 
-def _mcp_server(value: Json, path: str) -> Tool:
+def _decode_mcp_server(value: Json, path: str) -> Tool:
     """Return a server without a toolset: the older form, where the server itself has the list of enabled tools."""
     server = Fields(value, path)
     server.any("type")
@@ -151,7 +151,7 @@ def _allowed_by_server(server: Fields) -> tuple[str, ...] | None:
     config = server.fields("tool_configuration")
     if config is None:
         return None
-    names = _names(config, "allowed_tools")
+    names = _decode_names(config, "allowed_tools")
     enabled = config.flag("enabled")
     server.keep("tool_configuration", config)
     # A disabled server offers no tools at all.
@@ -413,7 +413,7 @@ def _is_hosted(tool: HostedTool, name: str) -> bool:
 def encode_choice(request: Request, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
     """Return `tool_choice`; None if there is none to send."""
     choice, native = request.tool_choice, out.native
-    wire = _choice(choice, tools, out) if choice is not None else None
+    wire = _write_choice(choice, tools, out) if choice is not None else None
     # Anthropic refuses a tool choice without tools.
     if not tools and not native:
         if choice is not None and is_forced(choice):
@@ -430,17 +430,17 @@ def encode_choice(request: Request, tools: list[Json], out: EncodingContext) -> 
     return wire
 
 
-def _choice(choice: ToolChoice, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
+def _write_choice(choice: ToolChoice, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
     mode = choice.allowed_mode if choice.mode is ChoiceMode.ALLOWED else choice.mode
     if mode is ChoiceMode.HOSTED:
-        return _hosted_choice(choice, tools, out)
+        return _write_hosted_choice(choice, tools, out)
     wire: dict[str, Json] = {"type": _CHOICE_NAMES.get(mode, "auto")}
     if choice.tool is not None and mode is ChoiceMode.NAMED:
         wire["name"] = choice.tool.name
     return wire
 
 
-def _hosted_choice(choice: ToolChoice, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
+def _write_hosted_choice(choice: ToolChoice, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
     kind = choice.tool.hosted if choice.tool else None
     for tool in tools:
         name = tool.get("name")

@@ -1,4 +1,9 @@
-"""Lists of models in OpenAI's form, which Chat and Responses share."""
+"""Lists of models in OpenAI's form, which Chat and Responses share, and in that of Codex.
+
+Codex asks for its own form with `GET /models?client_version=…`. Without an entry, it warns that it has no metadata of a
+model and guesses its context window. An entry must have the instructions that Codex sends as the start of every
+conversation.
+"""
 
 from __future__ import annotations
 

@@ -78,12 +78,12 @@ def decode_part(part: Json, path: str, reader: type[Fields], text_type: str) -> 
     if decode is None:
         return Native(type=kind if type(kind) is str else "", data=part if isinstance(part, dict) else {}, path=path)
     # Some clients use the part name of the other direction; remember it for the way back.
-    if decode is _text and kind != text_type:
+    if decode is _read_text and kind != text_type:
         fields.put_back("type", kind)
     return decode(fields, part)
 
 
-def _text(fields: Fields, _: dict[str, Json]) -> Block:
+def _read_text(fields: Fields, _: dict[str, Json]) -> Block:
     citations = decode_annotations(fields.items("annotations"))
     return Text(
         text=fields.text("text") or "",
@@ -95,12 +95,12 @@ def _text(fields: Fields, _: dict[str, Json]) -> Block:
     )
 
 
-def _refusal(fields: Fields, _: dict[str, Json]) -> Block:
+def _read_refusal(fields: Fields, _: dict[str, Json]) -> Block:
     return Refusal(text=fields.text("refusal") or "", path=fields.path, extras=fields.rest())
 
 
-def _image(fields: Fields, part: dict[str, Json]) -> Block:
-    source = _source(fields, "image_url", "image_url")
+def _read_image(fields: Fields, part: dict[str, Json]) -> Block:
+    source = _read_source(fields, "image_url", "image_url")
     if source is None:
         return Native(type="input_image", data=part, harmless=True, path=fields.path)
     return Image(
@@ -112,8 +112,8 @@ def _image(fields: Fields, part: dict[str, Json]) -> Block:
     )
 
 
-def _file(fields: Fields, part: dict[str, Json]) -> Block:
-    source = _source(fields, "file_data", "file_url")
+def _read_file(fields: Fields, part: dict[str, Json]) -> Block:
+    source = _read_source(fields, "file_data", "file_url")
     if source is None:
         return Native(type="input_file", data=part, harmless=True, path=fields.path)
     return Document(
@@ -126,16 +126,16 @@ def _file(fields: Fields, part: dict[str, Json]) -> Block:
 
 
 _PARTS: dict[str, Callable[[Fields, dict[str, Json]], Block]] = {
-    "input_text": _text,
-    "output_text": _text,
-    "text": _text,
-    "refusal": _refusal,
-    "input_image": _image,
-    "input_file": _file,
+    "input_text": _read_text,
+    "output_text": _read_text,
+    "text": _read_text,
+    "refusal": _read_refusal,
+    "input_image": _read_image,
+    "input_file": _read_file,
 }
 
 
-def _source(fields: Fields, data_name: str, url_name: str) -> Source | None:
+def _read_source(fields: Fields, data_name: str, url_name: str) -> Source | None:
     """Return the first of data, URL and file id that is present; the others stay extras."""
     # Images have one field for data and links, files have two.
     data = fields.text(data_name)
@@ -370,7 +370,7 @@ def decode_item(item: dict[str, Json], kind: str, path: str, reader: type[Fields
     return (decode(fields),)
 
 
-def _call(fields: Fields, kind: CallKind, input_name: str) -> Block:
+def _read_call(fields: Fields, kind: CallKind, input_name: str) -> Block:
     """Return a tool call. Arguments are a string; if a server sends an object, its JSON is used."""
     names = _CALLS[type(fields), input_name]
     known, rest = sort_fields(fields.left, names)
@@ -401,15 +401,15 @@ _CALLS: dict[tuple[type[Fields], str], Kinds] = {
 """The fields of a call by reader and the name of its input, which must be text in requests."""
 
 
-def _function_output(fields: Fields) -> Block:
-    return _output(fields, CallKind.FUNCTION)
+def _read_function_output(fields: Fields) -> Block:
+    return _read_output(fields, CallKind.FUNCTION)
 
 
-def _custom_output(fields: Fields) -> Block:
-    return _output(fields, CallKind.CUSTOM)
+def _read_custom_output(fields: Fields) -> Block:
+    return _read_output(fields, CallKind.CUSTOM)
 
 
-def _output(fields: Fields, kind: CallKind) -> Block:
+def _read_output(fields: Fields, kind: CallKind) -> Block:
     item_id = fields.text("id")
     status = fields.text("status")
     value = fields.any("output")
@@ -432,7 +432,7 @@ def _output(fields: Fields, kind: CallKind) -> Block:
     )
 
 
-def _reasoning(fields: Fields) -> Block:
+def _read_reasoning(fields: Fields) -> Block:
     item_id = fields.text("id")
     encrypted = fields.text("encrypted_content")
     return Reasoning(
@@ -460,11 +460,11 @@ def _texts(fields: Fields, name: str, part_type: str) -> tuple[str, ...]:
 
 
 _DECODERS: dict[str, Callable[[Fields], Block]] = {
-    "function_call": partial(_call, kind=CallKind.FUNCTION, input_name="arguments"),
-    "custom_tool_call": partial(_call, kind=CallKind.CUSTOM, input_name="input"),
-    "function_call_output": _function_output,
-    "custom_tool_call_output": _custom_output,
-    "reasoning": _reasoning,
+    "function_call": partial(_read_call, kind=CallKind.FUNCTION, input_name="arguments"),
+    "custom_tool_call": partial(_read_call, kind=CallKind.CUSTOM, input_name="input"),
+    "function_call_output": _read_function_output,
+    "custom_tool_call_output": _read_custom_output,
+    "reasoning": _read_reasoning,
 }
 _Kind = TypeVar("_Kind", bound=Block)
 

@@ -64,7 +64,7 @@ from trilogue.protocols.responses.output_items import (
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, SEARCH_ITEMS, TERMINAL
 from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder, written_events
-from trilogue.protocols.stream.response_context import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 MOST_OUTPUT = 32 * 1024 * 1024
 """the maximum size of all items in bytes: they are kept, and repeated at the end"""
@@ -120,9 +120,9 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     protocol = PROTOCOL
 
-    def __init__(self, reply: Reply) -> None:
-        super().__init__(reply)
-        self.native = reply.source is PROTOCOL
+    def __init__(self, context: ResponseContext) -> None:
+        super().__init__(context)
+        self.native = context.source is PROTOCOL
         self._sequence = 0
         self._id = ""
         self._created = 0
@@ -164,7 +164,7 @@ class ResponsesStreamEncoder(StreamEncoder):
             item.take(shown)
             if not item.goes_on:
                 self._complete_item(False)
-        status, incomplete = encode_stop(response.stop, self.reply)
+        status, incomplete = encode_stop(response.stop, self.context)
         refusal = self._explanation(response.stop) if response.stop.reason is StopReason.REFUSAL else None
         if refusal is not None:
             self._complete_item(False)
@@ -175,16 +175,16 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def _begin(self, start: ResponseStart | Response) -> None:
         """Set what is known about a response before its first block."""
-        reply = self.reply
-        self._id = reply.response_id or _response_id(start, reply, native=self.native)
-        self._created = start.created if start.created is not None else reply.created
+        context = self.context
+        self._id = context.response_id or _response_id(start, context, native=self.native)
+        self._created = start.created if start.created is not None else context.created
         self._base = {
             "id": self._id,
             "object": "response",
             "created_at": self._created,
             "status": "in_progress",
-            **echo(reply, start.extras),
-            "model": reply.model or start.model,
+            **echo(context, start.extras),
+            "model": context.model or start.model,
             "output": [],
             "usage": None,
         }
@@ -193,7 +193,7 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def _moderation(self, extras: dict[str, Json]) -> dict[str, Json]:
         """Return the results of moderation, which Chat has at the end of a stream."""
-        found = openai_moderation.for_responses(extras.get("moderation"), self.reply)
+        found = openai_moderation.for_responses(extras.get("moderation"), self.context)
         return {"moderation": found} if found else {}
 
     def _complete_item(self, incomplete: bool) -> dict[str, Json] | None:
@@ -215,12 +215,12 @@ class ResponsesStreamEncoder(StreamEncoder):
         final |= {
             "status": status,
             "output": self._items(),
-            "usage": encode_usage(end.usage, self.native, self.reply.ledger),
+            "usage": encode_usage(end.usage, self.native, self.context.ledger),
             "incomplete_details": incomplete,
-            **service_tier(end.tier, self.reply),
+            **service_tier(end.tier, self.context),
         }
-        if status == "completed" and not is_upstreams_own(self.reply):
-            final["completed_at"] = max(self.reply.now(), self._created)
+        if status == "completed" and not is_upstreams_own(self.context):
+            final["completed_at"] = max(self.context.now(), self._created)
         if not self.native and end.usage is not None and end.usage.searches:
             final["tool_usage"] = tool_usage(end.usage.searches)
         return final
@@ -253,7 +253,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         """Return the transcript of audio as text, and declare the loss; the audio if there is nothing to write."""
         if not block.only_words:
             return block
-        self.reply.ledger.add("audio.dropped", block.path)
+        self.context.ledger.add("audio.dropped", block.path)
         return Text(text=block.only_words, path=block.path)
 
     def on_delta(self, event: Delta) -> None:
@@ -310,7 +310,7 @@ class ResponsesStreamEncoder(StreamEncoder):
                 self._close(item, False)
 
     def on_finish(self, event: Finish) -> None:
-        status, incomplete = encode_stop(event.stop, self.reply)
+        status, incomplete = encode_stop(event.stop, self.context)
         refusal = self._explanation(event.stop) if event.stop.reason is StopReason.REFUSAL else None
         if refusal is not None:
             self.on_block_start(BlockStart(0, refusal))
@@ -375,7 +375,7 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     @cached_property
     def _encrypted(self) -> frozenset[tuple[str | None, str]]:
-        return encrypted_tools(self.reply.body)
+        return encrypted_tools(self.context.body)
 
     def event(self, kind: str, fields: dict[str, Json]) -> int:
         """Send an event, and return the length of its data."""
@@ -401,7 +401,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         if not stop.explanation:
             return None
         if isinstance(self._item, MessageItem) or any(item.get("type") == "message" for item in self._items()):
-            self.reply.ledger.add("refusal.category", "stop_details.explanation")
+            self.context.ledger.add("refusal.category", "stop_details.explanation")
             return None
         return Refusal(text=stop.explanation)
 
@@ -441,19 +441,19 @@ _OPENERS: dict[type[Block], Callable[[ResponsesStreamEncoder, Any], OutputItem]]
 }
 
 
-def _response_id(start: ResponseStart | Response, reply: Reply, *, native: bool) -> str:
+def _response_id(start: ResponseStart | Response, context: ResponseContext, *, native: bool) -> str:
     """Return the upstream's id in this protocol, else one that is derived from what there is."""
-    return start.id if native and start.id else derive_id("resp_", start.id or reply.seed)
+    return start.id if native and start.id else derive_id("resp_", start.id or context.seed)
 
 
-def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
+def echo(context: ResponseContext, extras: Extras) -> dict[str, Json]:
     """Return all fields of a snapshot that do not change during a response.
 
     The values of an upstream of this protocol override those of the request.
     """
-    if is_upstreams_own(reply):
+    if is_upstreams_own(context):
         return {**_EXPECTED, **(extras or {})}
-    body = reply.body
+    body = context.body
     echoed = {**_ECHOED}
     for name, value in body.items():
         if name in _ECHOED and value is not None:
@@ -465,15 +465,15 @@ def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
         given = body.get(name)
         echoed[name] = {**default, **given} if type(given) is dict else {**default}
     # Responses are not stored here, so they cannot be fetched later, whatever the client asked for.
-    echoed["store"] = reply.stored
+    echoed["store"] = context.stored
     echoed["completed_at"] = None
     echoed["tools"] = _tools(echoed["tools"])
-    return {**echoed, **(extras or {})} if reply.source is PROTOCOL else echoed
+    return {**echoed, **(extras or {})} if context.source is PROTOCOL else echoed
 
 
-def is_upstreams_own(reply: Reply) -> bool:
+def is_upstreams_own(context: ResponseContext) -> bool:
     """Return whether the snapshot is an upstream's own, to be completed only where clients would fail."""
-    return reply.source is PROTOCOL and not reply.body
+    return context.source is PROTOCOL and not context.body
 
 
 def _tools(given: Json) -> Json:
@@ -492,15 +492,15 @@ def _tool(tool: Json) -> Json:
     return {"type": "function", **_FUNCTION, **given}
 
 
-def service_tier(tier: Tier | None, reply: Reply) -> dict[str, Json]:
+def service_tier(tier: Tier | None, context: ResponseContext) -> dict[str, Json]:
     """Return the tier that was used: the default one if an upstream of another protocol did not say.
 
     The upstream's own name for it is in the extras.
     """
     if tier is None:
-        return {} if reply.source is PROTOCOL else {"service_tier": "default"}
+        return {} if context.source is PROTOCOL else {"service_tier": "default"}
     if tier is Tier.BATCH:
-        reply.ledger.add("tier", reply.tier_path, tier.value)
+        context.ledger.add("tier", context.tier_path, tier.value)
         tier = Tier.DEFAULT
     return {"service_tier": tier.value}
 

@@ -320,7 +320,7 @@ def results_by_call(blocks: Iterable[Block]) -> dict[str, HostedResult]:
     return {block.call_id: block for block in blocks if isinstance(block, HostedResult)}
 
 
-def function(tool: HostedTool) -> SearchFunction:
+def search_function(tool: HostedTool) -> SearchFunction:
     """Return the function that replaces the search."""
     return SearchFunction(
         name="tool_search",
@@ -339,7 +339,7 @@ def _is_server(block: Block, kind: str) -> bool:
     return type(block) is Native and block.type == kind and block.data.get("execution") == "server"
 
 
-def call(block: Block) -> SearchCall | None:
+def search_call(block: Block) -> SearchCall | None:
     """Return a search of the history."""
     if type(block) is not Native or not _is_server(block, _CALL):
         return None
@@ -348,7 +348,7 @@ def call(block: Block) -> SearchCall | None:
     return SearchCall(fields.text("call_id") or fields.text("id") or "", dump_text(given or {}))
 
 
-def result(block: Block) -> SearchResult | None:
+def search_result(block: Block) -> SearchResult | None:
     """Return the result of a search of the history."""
     if type(block) is not Native or not _is_server(block, _OUTPUT):
         return None
@@ -368,7 +368,7 @@ def _keys(tools: Json) -> Iterator[ToolKey]:
             yield None, name
 
 
-def blocks(search: AnsweredSearch) -> tuple[Block, Block]:
+def search_blocks(search: AnsweredSearch) -> tuple[Block, Block]:
     """Return a search with its result."""
     where: Wire = {"call_id": None, "execution": "server"}
     asked: Wire = {"type": _CALL, "id": f"tsc_{search.id}", "arguments": search.arguments, "status": "completed"}
@@ -395,11 +395,13 @@ def _written(tools: Iterable[FoundTool]) -> list[Json]:
     return written
 
 
-def continued(request: Wire, response: Wire) -> Wire:
+def continued_search(request: Wire, response: Wire) -> Wire:
     """Return a request with the items of the response so far at its end."""
     given = request.get("input")
     items = given if isinstance(given, list) else [{"role": "user", "content": given or ""}]
     return {**request, "input": [*items, *response["output"]]}
 
 
-TOOL_SEARCH = ToolSearchForm(function=function, call=call, result=result, blocks=blocks, continued=continued)
+TOOL_SEARCH = ToolSearchForm(
+    function=search_function, call=search_call, result=search_result, blocks=search_blocks, continued=continued_search
+)

@@ -41,7 +41,7 @@ from trilogue.protocols.responses.codex import PLAIN_CALL
 from trilogue.protocols.responses.content import call_type, encode_annotation, encode_call, encode_reasoning, of_kind
 from trilogue.protocols.responses.hosted import ITEM_TYPES, declare_unwritten, encode_hosted
 from trilogue.protocols.responses.wire import BLANKS, PROGRESS
-from trilogue.protocols.stream.response_context import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 _MARKS = frozenset({"item_id", "phase", "item", "item_status"})
 """what a block of this protocol knows about its message; these are not fields of its part"""
@@ -50,7 +50,7 @@ _MARKS = frozenset({"item_id", "phase", "item", "item_status"})
 class ItemEvents(Interface):
     """The encoder, as far as items use it."""
 
-    reply: Reply
+    context: ResponseContext
     native: bool
 
     def place(self, kind: str, given: str | None) -> tuple[int, str]:
@@ -250,7 +250,7 @@ class MessageItem(OutputItem):
         self.stream.event("response.content_part.done", {**at, "part": part})
 
     def _annotations(self, final: Text, text: str) -> list[Json]:
-        ledger = self.stream.reply.ledger
+        ledger = self.stream.context.ledger
         native = self.stream.native
         written = []
         for citation in final.citations:
@@ -372,7 +372,7 @@ class ReasoningItem(OutputItem):
             return None
         if opaque.sealed or (self.stream.native and opaque.kind is OpaqueKind.ENCRYPTED):
             return opaque.value
-        self.stream.reply.ledger.add("reasoning.foreign_dropped", self._final.path)
+        self.stream.context.ledger.add("reasoning.foreign_dropped", self._final.path)
         return None
 
     def close(self, incomplete: bool) -> dict[str, Json]:
@@ -536,7 +536,7 @@ class HostedItem(OutputItem):
         progress(self, 1, failed=final["status"] == "failed")
 
     def _declare(self) -> None:
-        ledger = self.stream.reply.ledger
+        ledger = self.stream.context.ledger
         if self._call.tool is HostedKind.CODE:
             ledger.add("code_exec.container", self._call.path)
         declare_unwritten(self._call, self._result, ledger, "resp.meta")
@@ -572,7 +572,7 @@ class DroppedItem(OutputItem):
             detail = block.name or block.tool.value
         elif isinstance(block, Native):
             detail = block.type
-        stream.reply.ledger.add(code, block.path, detail)
+        stream.context.ledger.add(code, block.path, detail)
 
     def announce(self, block: Block) -> None:
         self.start(block)

@@ -18,7 +18,7 @@ from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.errors import failure_of_response
 from trilogue.protocols.responses.usage import awaits_client, decode_stop, decode_usage
 from trilogue.protocols.responses.wire import FAILED, PROTOCOL, TIERS
-from trilogue.protocols.stream.response_context import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 
 class Envelope(Struct, frozen=True, kw_only=True):
@@ -177,9 +177,9 @@ def other_fields(body: dict[str, Json], response: dict[str, Json]) -> dict[str, 
     return {name: item for name, item in body.items() if name not in known and item is not None}
 
 
-def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
+def encode_response(response: Response, context: ResponseContext) -> dict[str, Json]:
     """Return the complete response in the client's protocol."""
-    body = ResponsesStreamEncoder(reply).whole(response)
-    if not reply.parsed:
+    body = ResponsesStreamEncoder(context).whole(response)
+    if not context.parsed:
         dump(body)  # raise for values that JSON cannot express, as the events of a stream do
     return body

@@ -37,7 +37,7 @@ from trilogue.protocols.responses.wire import HOSTED_TOOLS
 
 _CLIENT_KINDS = frozenset({HostedKind.COMPUTER, HostedKind.PATCH})
 _NO_PARAMETERS: dict[str, Json] = {"type": "object", "properties": {}}
-_MODES = {"auto": ChoiceMode.AUTO, "none": ChoiceMode.NONE, "required": ChoiceMode.REQUIRED}
+_CHOICE_MODES = {"auto": ChoiceMode.AUTO, "none": ChoiceMode.NONE, "required": ChoiceMode.REQUIRED}
 _CHOICE_KINDS = {"function": CallKind.FUNCTION, "custom": CallKind.CUSTOM}
 _CHOICE_OF_KIND = {HostedKind.CODE: "code_interpreter"}
 
@@ -69,7 +69,7 @@ class ToolReader(Struct):
         elif kind in _CLIENT_TOOLS:
             self.tools.append(_CLIENT_TOOLS[kind](fields, None, added_at))
         else:
-            self.tools.append(_hosted(fields, kind, value, added_at))
+            self.tools.append(_decode_hosted(fields, kind, value, added_at))
 
     def _namespace(self, fields: Fields, added_at: int | None) -> None:
         name = fields.filled("name")
@@ -93,7 +93,7 @@ def _only_client_tools(value: Json) -> bool:
     return all((LooseFields(tool).text("type") or "function") in _CLIENT_TOOLS for tool in value)
 
 
-def _function(fields: Fields, namespace: str | None, added_at: int | None) -> Tool:
+def _decode_function(fields: Fields, namespace: str | None, added_at: int | None) -> Tool:
     return FunctionTool(
         name=fields.filled("name"),
         description=fields.text("description"),
@@ -107,7 +107,7 @@ def _function(fields: Fields, namespace: str | None, added_at: int | None) -> To
     )
 
 
-def _custom(fields: Fields, namespace: str | None, added_at: int | None) -> Tool:
+def _decode_custom(fields: Fields, namespace: str | None, added_at: int | None) -> Tool:
     name = fields.filled("name")
     syntax = grammar = None
     form = fields.mapping("format")
@@ -131,12 +131,12 @@ def _custom(fields: Fields, namespace: str | None, added_at: int | None) -> Tool
 
 
 _CLIENT_TOOLS: dict[str, Callable[[Fields, str | None, int | None], Tool]] = {
-    "function": _function,
-    "custom": _custom,
+    "function": _decode_function,
+    "custom": _decode_custom,
 }
 
 
-def _hosted(fields: Fields, kind: str, native: dict[str, Json], added_at: int | None) -> Tool:
+def _decode_hosted(fields: Fields, kind: str, native: dict[str, Json], added_at: int | None) -> Tool:
     tool = HOSTED_TOOLS.get(kind, HostedKind.OTHER)
     read = _NEUTRAL.get(tool)
     neutral: dict[str, Json] = {} if read is None else {**read(fields), "extras": fields.rest()}
@@ -160,12 +160,12 @@ def _runs_on_client(tool: HostedKind, kind: str, native: dict[str, Json]) -> boo
     return tool in _CLIENT_KINDS
 
 
-def _web_search(fields: Fields) -> dict[str, Json]:
+def _decode_web_search(fields: Fields) -> dict[str, Json]:
     neutral: dict[str, Json] = {"context_size": fields.text("search_context_size")}
     filters = fields.fields("filters")
     if filters is not None:
-        neutral["allowed_domains"] = _names(filters, "allowed_domains")
-        neutral["blocked_domains"] = _names(filters, "blocked_domains")
+        neutral["allowed_domains"] = _decode_names(filters, "allowed_domains")
+        neutral["blocked_domains"] = _decode_names(filters, "blocked_domains")
         fields.keep("filters", filters)
     location = fields.fields("user_location")
     if location is not None:
@@ -175,7 +175,7 @@ def _web_search(fields: Fields) -> dict[str, Json]:
     return neutral
 
 
-def _mcp(fields: Fields) -> dict[str, Json]:
+def _decode_mcp(fields: Fields) -> dict[str, Json]:
     """Return the fields of an MCP tool. Without `require_approval`, every call needs approval in this protocol."""
     approval = fields.any("require_approval")
     if isinstance(approval, dict):
@@ -196,7 +196,7 @@ def _mcp(fields: Fields) -> dict[str, Json]:
     }
 
 
-def _code(fields: Fields) -> dict[str, Json]:
+def _decode_code(fields: Fields) -> dict[str, Json]:
     """Leave the container in the extras: it is stored at the provider."""
     container = fields.any("container")
     if container not in (None, {"type": "auto"}):
@@ -204,15 +204,15 @@ def _code(fields: Fields) -> dict[str, Json]:
     return {}
 
 
-def _names(fields: Fields, name: str) -> tuple[str, ...] | None:
+def _decode_names(fields: Fields, name: str) -> tuple[str, ...] | None:
     values = fields.items(name)
     return None if values is None else tuple(value for value in values if isinstance(value, str))
 
 
 _NEUTRAL: dict[HostedKind, Callable[[Fields], dict[str, Json]]] = {
-    HostedKind.WEB_SEARCH: _web_search,
-    HostedKind.MCP: _mcp,
-    HostedKind.CODE: _code,
+    HostedKind.WEB_SEARCH: _decode_web_search,
+    HostedKind.MCP: _decode_mcp,
+    HostedKind.CODE: _decode_code,
 }
 
 
@@ -409,9 +409,9 @@ def decode_choice(value: Json) -> ToolChoice | None:
     if value is None:
         return None
     if isinstance(value, str):
-        if value not in _MODES:
+        if value not in _CHOICE_MODES:
             raise BadRequest(f"tool_choice cannot be {value!r}", path="tool_choice")
-        return ToolChoice(mode=_MODES[value], path="tool_choice")
+        return ToolChoice(mode=_CHOICE_MODES[value], path="tool_choice")
     fields = Fields(value, "tool_choice")
     kind = fields.text("type") or ""
     if kind in _CHOICE_KINDS:
@@ -420,15 +420,17 @@ def decode_choice(value: Json) -> ToolChoice | None:
         )
         return ToolChoice(mode=ChoiceMode.NAMED, tool=tool, path="tool_choice", extras=fields.rest())
     if kind == "allowed_tools":
-        mode = _MODES.get(fields.text("mode") or "auto", ChoiceMode.AUTO)
-        allowed = tuple(_ref(entry, f"tool_choice.tools[{n}]") for n, entry in enumerate(fields.items("tools") or ()))
+        mode = _CHOICE_MODES.get(fields.text("mode") or "auto", ChoiceMode.AUTO)
+        allowed = tuple(
+            _decode_ref(entry, f"tool_choice.tools[{n}]") for n, entry in enumerate(fields.items("tools") or ())
+        )
         return ToolChoice(
             mode=ChoiceMode.ALLOWED, allowed=allowed, allowed_mode=mode, path="tool_choice", extras=fields.rest()
         )
-    return ToolChoice(mode=ChoiceMode.HOSTED, tool=_ref(value, "tool_choice"), path="tool_choice")
+    return ToolChoice(mode=ChoiceMode.HOSTED, tool=_decode_ref(value, "tool_choice"), path="tool_choice")
 
 
-def _ref(value: Json, path: str) -> ToolRef:
+def _decode_ref(value: Json, path: str) -> ToolRef:
     fields = Fields(value, path)
     kind = fields.text("type") or "function"
     name = fields.text("name") or ""
@@ -448,7 +450,7 @@ def _ref(value: Json, path: str) -> ToolRef:
 
 def encode_choice(choice: ToolChoice, out: EncodingContext) -> Json:
     """Return `tool_choice`; None, and a declared loss, if the choice has no form here."""
-    if choice.mode in _MODES.values():
+    if choice.mode in _CHOICE_MODES.values():
         return choice.mode.value
     extras = (choice.extras or {}) if out.native else {}
     if choice.mode is ChoiceMode.ALLOWED:

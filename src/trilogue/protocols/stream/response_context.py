@@ -12,7 +12,7 @@ from trilogue.protocols.endpoint import estimate
 _UNKNOWN = Traits()
 
 
-class Reply(Struct, kw_only=True):
+class ResponseContext(Struct, kw_only=True):
     """The context of one response.
 
     `body`: the client's unchanged request, for echoes and options; empty if there is none. `model`: the client's name
@@ -58,6 +58,10 @@ class Reply(Struct, kw_only=True):
     def tier_path(self) -> str:
         """Return where the upstream's response says which service tier it had."""
         return (_UNKNOWN if self.source is None else self.source.traits).tier_path
+
+
+Reply = ResponseContext
+"""the name that programs import from `trilogue`"""
 
 
 def declare_doubts(usage: Usage | None, ledger: Ledger) -> None:

@@ -8,7 +8,7 @@ from trilogue.base.json.text import dump_text, parse_object
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import Block, Json, Refusal, Response, Stop, StopReason, Text, ToolCall, Usage
 from trilogue.protocols.parts import derive_id
-from trilogue.protocols.stream.response_context import Reply, declare_doubts
+from trilogue.protocols.stream.response_context import ResponseContext, declare_doubts
 
 Wire = dict[str, Json]
 
@@ -47,7 +47,7 @@ def decode_tokens(end: Wire) -> Usage | None:
     return Usage(fresh=tokens["in"], output=tokens["out"]) if isinstance(tokens, dict) else None
 
 
-def encode_response(response: Response, reply: Reply) -> Wire:
+def encode_response(response: Response, context: ResponseContext) -> Wire:
     """Return the body for the client."""
     parts: list[Json] = []
     for block in response.blocks:
@@ -56,21 +56,21 @@ def encode_response(response: Response, reply: Reply) -> Wire:
         elif isinstance(block, ToolCall):
             parts.append({"call": {"id": block.id, "name": block.name, "arguments": parse_object(block.arguments)}})
         else:
-            reply.ledger.add("native.dropped", block.path)
-    return {**encode_start(response.id, response.model, reply), "parts": parts} | encode_end(
-        response.stop, response.usage, reply
+            context.ledger.add("native.dropped", block.path)
+    return {**encode_start(response.id, response.model, context), "parts": parts} | encode_end(
+        response.stop, response.usage, context
     )
 
 
-def encode_start(response_id: str, model: str, reply: Reply) -> Wire:
+def encode_start(response_id: str, model: str, context: ResponseContext) -> Wire:
     """Return what a response begins with."""
-    own = response_id if reply.source is PROTOCOL else derive_id("turn_", response_id or reply.seed)
-    return {"id": own, "model": reply.model or model}
+    own = response_id if context.source is PROTOCOL else derive_id("turn_", response_id or context.seed)
+    return {"id": own, "model": context.model or model}
 
 
-def encode_end(stop: Stop, usage: Usage | None, reply: Reply) -> Wire:
+def encode_end(stop: Stop, usage: Usage | None, context: ResponseContext) -> Wire:
     """Return what a response ends with."""
-    if reply.source is not PROTOCOL:
-        declare_doubts(usage, reply.ledger)
+    if context.source is not PROTOCOL:
+        declare_doubts(usage, context.ledger)
     tokens = {"in": usage.input, "out": usage.output} if usage is not None else {}
     return {"ended": NAMES.get(stop.reason, "done"), "tokens": tokens}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from tests.fourth_protocol.errors import decode_failure, encode_failure
-from tests.fourth_protocol.responses import decode_stop, decode_tokens, encode_end, encode_start
+from tests.fourth_protocol.response import decode_stop, decode_tokens, encode_end, encode_start
 from tests.fourth_protocol.wire import PROTOCOL
 from trilogue.base.json.text import dump, parse_upstream
 from trilogue.base.sse import SseEvent
@@ -30,7 +30,7 @@ from trilogue.model import (
 from trilogue.protocols.failure import in_stream
 from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.protocols.stream.encoder import StreamEncoder
-from trilogue.protocols.stream.response_context import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 
 class TurnsStreamDecoder(StreamDecoder):
@@ -102,8 +102,8 @@ class TurnsStreamEncoder(StreamEncoder):
 
     protocol = PROTOCOL
 
-    def __init__(self, reply: Reply) -> None:
-        super().__init__(reply)
+    def __init__(self, context: ResponseContext) -> None:
+        super().__init__(context)
         self._name = ""
         """the event that more of the open block is written as; none if the protocol has no form for the block"""
 
@@ -111,7 +111,7 @@ class TurnsStreamEncoder(StreamEncoder):
         return b'data: {"text":' + dump(text) + b"}\n\n"
 
     def on_start(self, event: ResponseStart) -> None:
-        self._write("start", encode_start(event.id, event.model, self.reply))
+        self._write("start", encode_start(event.id, event.model, self.context))
 
     def on_block_start(self, event: BlockStart) -> None:
         block = event.block
@@ -120,7 +120,7 @@ class TurnsStreamEncoder(StreamEncoder):
             self._name = "arguments"
             self._write("call", {"id": block.id, "name": block.name})
         elif not self._name:
-            self.reply.ledger.add("native.dropped", block.path)
+            self.context.ledger.add("native.dropped", block.path)
         said = block.text if isinstance(block, Text | Refusal) else getattr(block, "arguments", "")
         if said:
             self._write(self._name, said)
@@ -133,16 +133,16 @@ class TurnsStreamEncoder(StreamEncoder):
         """Write nothing: the block was declared as a loss when it started."""
 
     def on_citation(self, event: CitationDelta) -> None:
-        self.reply.ledger.add("citation.dropped", "")
+        self.context.ledger.add("citation.dropped", "")
 
     def on_logprobs(self, event: LogprobsDelta) -> None:
-        self.reply.ledger.add("logprobs.dropped", "")
+        self.context.ledger.add("logprobs.dropped", "")
 
     def on_block_stop(self, event: BlockStop) -> None:
         """Write nothing: the next event shows that a block has ended."""
 
     def on_finish(self, event: Finish) -> None:
-        self._write("end", encode_end(event.stop, event.usage, self.reply))
+        self._write("end", encode_end(event.stop, event.usage, self.context))
 
     def on_failed(self, event: Failed) -> None:
         self._write("fault", encode_failure(in_stream(event.failure)))
