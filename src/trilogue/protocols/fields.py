@@ -157,7 +157,7 @@ class LooseFields(Fields):
         return None
 
 
-class TokenCount(int):
+class TokenFigure(int):
     """The kind of a field that is a count of tokens; see `token_count`."""
 
 
@@ -195,7 +195,7 @@ def sort_fields(value: Json, kinds: Kinds) -> tuple[dict[str, Json], dict[str, J
         if (
             type(item) is kind
             or kind is object
-            or (kind is TokenCount and type(item) is int and 0 <= item <= MOST_TOKENS)
+            or (kind is TokenFigure and type(item) is int and 0 <= item <= MOST_TOKENS)
         ):
             known[name] = item
         else:
@@ -215,7 +215,7 @@ def _converted(item: Json, kind: type | Mapping[str, Any]) -> Json:
         return item if type(item) is int else None
     if isinstance(kind, Mapping):
         return kind.get(item) if type(item) is str else None
-    if kind is TokenCount:
+    if kind is TokenFigure:
         return token_count(item)
     if kind is int and type(item) is float and item.is_integer():
         return int(item)

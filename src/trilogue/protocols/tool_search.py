@@ -28,7 +28,7 @@ class SearchCall(Struct, frozen=True):
     arguments: str
 
 
-class SearchResult(Struct, frozen=True):
+class ToolSearchResult(Struct, frozen=True):
     """What a search in the history has found, or why it failed."""
 
     tools: tuple[ToolKey, ...] = ()
@@ -74,7 +74,7 @@ class ToolSearchForm(Struct, frozen=True, kw_only=True):
     """returns the function that replaces the tool"""
     call: Callable[[Block], SearchCall | None]
     """returns the search that a block of the history is; None if it is something else"""
-    result: Callable[[Block], SearchResult | None]
+    result: Callable[[Block], ToolSearchResult | None]
     """returns the result that a block of the history is; None if it is something else"""
     blocks: Callable[[AnsweredSearch], tuple[Block, Block]]
     """returns the call and the result of a search, for the encoder of this protocol"""

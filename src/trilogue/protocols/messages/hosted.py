@@ -31,8 +31,8 @@ from trilogue.protocols.tool_search import (
     AnsweredSearch,
     SearchCall,
     SearchFunction,
-    SearchResult,
     ToolSearchForm,
+    ToolSearchResult,
     Wire,
 )
 
@@ -330,15 +330,15 @@ def search_call(block: Block) -> SearchCall | None:
     return SearchCall(block.id, block.input or "{}")
 
 
-def search_result(block: Block) -> SearchResult | None:
+def search_result(block: Block) -> ToolSearchResult | None:
     """Return the result of a search of the history."""
     if type(block) is not HostedResult or block.tool is not HostedKind.TOOL_SEARCH:
         return None
     if block.error is not None:
-        return SearchResult(error=block.error)
+        return ToolSearchResult(error=block.error)
     content = LooseFields(LooseFields(block.native).mapping("content"))
     names = [LooseFields(one).text("tool_name") for one in content.items("tool_references") or ()]
-    return SearchResult(tuple([(None, name) for name in names if name]))
+    return ToolSearchResult(tuple([(None, name) for name in names if name]))
 
 
 def search_blocks(search: AnsweredSearch) -> tuple[Block, Block]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage, UsedBesides
-from trilogue.protocols.fields import Kinds, LooseFields, TokenCount, sort_fields
+from trilogue.protocols.fields import Kinds, LooseFields, TokenFigure, sort_fields
 from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, Wire, reverse
 from trilogue.protocols.stream.response_context import ResponseContext
 
@@ -48,17 +48,17 @@ def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
 
 
 _USAGE: Kinds = {
-    "cache_creation_input_tokens": TokenCount,
-    "input_tokens": TokenCount,
-    "cache_read_input_tokens": TokenCount,
-    "output_tokens": TokenCount,
+    "cache_creation_input_tokens": TokenFigure,
+    "input_tokens": TokenFigure,
+    "cache_read_input_tokens": TokenFigure,
+    "output_tokens": TokenFigure,
     "server_tool_use": object,
     "cache_creation": object,
     "output_tokens_details": object,
 }
-_LIFETIMES: Kinds = {"ephemeral_5m_input_tokens": TokenCount, "ephemeral_1h_input_tokens": TokenCount}
-_DETAILS: Kinds = {"thinking_tokens": TokenCount}
-_TOOLS: Kinds = {"web_search_requests": TokenCount, "web_fetch_requests": TokenCount}
+_LIFETIMES: Kinds = {"ephemeral_5m_input_tokens": TokenFigure, "ephemeral_1h_input_tokens": TokenFigure}
+_DETAILS: Kinds = {"thinking_tokens": TokenFigure}
+_TOOLS: Kinds = {"web_search_requests": TokenFigure, "web_fetch_requests": TokenFigure}
 _COUNTED_STEPS = ("message", "fallback_message")
 """the types of steps that are part of the other figures"""
 _CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")

@@ -20,9 +20,9 @@ from trilogue.protocols.tool_search import (
     FoundTool,
     SearchCall,
     SearchFunction,
-    SearchResult,
     ToolKey,
     ToolSearchForm,
+    ToolSearchResult,
     Wire,
 )
 
@@ -348,13 +348,13 @@ def search_call(block: Block) -> SearchCall | None:
     return SearchCall(fields.text("call_id") or fields.text("id") or "", dump_text(given or {}))
 
 
-def search_result(block: Block) -> SearchResult | None:
+def search_result(block: Block) -> ToolSearchResult | None:
     """Return the result of a search of the history."""
     if type(block) is not Native or not _is_server(block, _OUTPUT):
         return None
     tools = tuple(_keys(block.data.get("tools")))
     failed = not tools and block.data.get("status") == "incomplete"
-    return SearchResult(tools, "the search failed" if failed else "")
+    return ToolSearchResult(tools, "the search failed" if failed else "")
 
 
 def _keys(tools: Json) -> Iterator[ToolKey]:

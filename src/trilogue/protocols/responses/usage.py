@@ -7,7 +7,7 @@ reason, only a status, so whether the model called a tool is read from the block
 from __future__ import annotations
 
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, ToolCall, Usage
-from trilogue.protocols.fields import Kinds, LooseFields, TokenCount, add_extras, sort_fields
+from trilogue.protocols.fields import Kinds, LooseFields, TokenFigure, add_extras, sort_fields
 from trilogue.protocols.responses.wire import PROTOCOL
 from trilogue.protocols.stream.response_context import ResponseContext, declare_doubts
 
@@ -102,17 +102,17 @@ def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
 
 
 _USAGE: Kinds = {
-    "input_tokens": TokenCount,
-    "output_tokens": TokenCount,
+    "input_tokens": TokenFigure,
+    "output_tokens": TokenFigure,
     "input_tokens_details": object,
     "output_tokens_details": object,
     "total_tokens": object,
 }
-_INPUT: Kinds = {"cached_tokens": TokenCount, "cache_write_tokens": TokenCount, "cache_write_tokens_details": dict}
-_LIFETIMES: Kinds = {"ttl_12h_tokens": TokenCount}
-_OUTPUT: Kinds = {"reasoning_tokens": TokenCount}
+_INPUT: Kinds = {"cached_tokens": TokenFigure, "cache_write_tokens": TokenFigure, "cache_write_tokens_details": dict}
+_LIFETIMES: Kinds = {"ttl_12h_tokens": TokenFigure}
+_OUTPUT: Kinds = {"reasoning_tokens": TokenFigure}
 _TOOL_USAGE: Kinds = {"web_search": dict}
-_SEARCHES: Kinds = {"num_requests": TokenCount}
+_SEARCHES: Kinds = {"num_requests": TokenFigure}
 
 
 def _input_details(given: Json, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:

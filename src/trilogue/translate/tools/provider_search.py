@@ -41,9 +41,9 @@ from trilogue.protocols.tool_search import (
     FoundTool,
     SearchCall,
     SearchFunction,
-    SearchResult,
     ToolKey,
     ToolSearchForm,
+    ToolSearchResult,
 )
 from trilogue.translate.tools.deferred import found_in
 from trilogue.translate.tools.names import legal_name
@@ -236,7 +236,7 @@ class _History:
     def _concerns(self, block: Block) -> bool:
         return self._form.call(block) is not None or self._form.result(block) is not None
 
-    def _answered(self, turn: Turn, before: list[Block], result: SearchResult, block: Block) -> Iterator[Turn]:
+    def _answered(self, turn: Turn, before: list[Block], result: ToolSearchResult, block: Block) -> Iterator[Turn]:
         self.found += result.tools
         if self._open is None:
             return
@@ -250,7 +250,7 @@ class _History:
         answer = ToolResult(call_id=call_id, content=(text,), plain=True, is_error=failed, path=block.path)
         yield Turn(role=Role.TOOL, blocks=(answer,), path=turn.path)
 
-    def _text(self, result: SearchResult) -> str:
+    def _text(self, result: ToolSearchResult) -> str:
         if result.error:
             return f"The search failed: {result.error}"
         names = [legal_name(namespace, name, self._limit) for namespace, name in result.tools]
