@@ -107,7 +107,7 @@ class TurnsStreamEncoder(StreamEncoder):
         self._name = ""
         """the event that more of the open block is written as; none if the protocol has no form for the block"""
 
-    def more(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         return b'data: {"text":' + dump(text) + b"}\n\n"
 
     def on_start(self, event: ResponseStart) -> None:

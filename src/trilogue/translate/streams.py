@@ -184,7 +184,7 @@ class StreamTranslator:
             # No step changed the last delta of this block, so none changes this one.
             if type(repeated.event) is Delta:
                 self._room -= len(text) + PIECE
-                return self._encoder.more(text)
+                return self._encoder.encode_text(text)
             if not pipeline.takes_reasoning:
                 self._room -= len(text) + PIECE
                 return self._encoder.encode([repeated.more(text)])

@@ -169,9 +169,9 @@ class ChatStreamEncoder(StreamEncoder):
 
     def on_delta(self, event: Delta) -> None:
         if self._prefix and event.text:
-            self.out.append(self.more(event.text))
+            self.out.append(self.encode_text(event.text))
 
-    def more(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         self._written += len(text)
         return self._prefix + self._quote(text) + self._suffix
 

@@ -206,7 +206,7 @@ class MessagesStreamEncoder(StreamEncoder):
         if type(self._block) is ToolCall and (self._closing or not self._has_arguments):
             self._send_arguments(self._block, event.text)
         elif self._prefix and event.text:
-            self.out.append(self.more(event.text))
+            self.out.append(self.encode_text(event.text))
 
     def _send_arguments(self, call: ToolCall, text: str) -> None:
         """Send arguments that are free text, or the first ones of a call.
@@ -227,7 +227,7 @@ class MessagesStreamEncoder(StreamEncoder):
         self._has_arguments = True
         self._closing = '"}'
 
-    def more(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         if self._pieces is not None:
             self._pieces.append(text)
         return self._prefix + dumps(text) + _SUFFIX
@@ -352,7 +352,7 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def _append(self, text: str) -> None:
         if text:
-            self.out.append(self.more(text))
+            self.out.append(self.encode_text(text))
 
     def _delta(self, delta: Wire) -> None:
         self.out.append(_DELTA % (self._next - 1, dump(delta)))

@@ -261,11 +261,11 @@ class ResponsesStreamEncoder(StreamEncoder):
         if item is None or not event.text:
             return
         if item.prefix is not None:
-            self.out.append(self.more(event.text))
+            self.out.append(self.encode_text(event.text))
         else:
             item.open.texts.append(event.text)
 
-    def more(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         item = self._item
         if item is None or item.prefix is None:
             raise InternalError("there is no block that could have more text")

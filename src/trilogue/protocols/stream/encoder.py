@@ -119,7 +119,7 @@ class StreamEncoder:
         written, self.out = self.out, []
         return b"".join(written)
 
-    def more(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         """Return the bytes for more text of the open block, which must be a text."""
         return self.encode([Delta(0, text)])
 
