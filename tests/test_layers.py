@@ -17,6 +17,9 @@ import pytest
 SRC = Path(__file__).resolve().parent.parent / "src"
 ROOT_PACKAGE = "trilogue"
 CODECS_DOC = SRC.parent / "docs" / "codecs.md"
+FOURTH_PROTOCOL = Path(__file__).resolve().parent / "fourth_protocol"
+STREAMS = {"decode_stream.py", "encode_stream.py"}
+"""files that are one, `stream.py`, while both are small"""
 
 PROTOCOL_ROOMS = "chat messages responses"
 
@@ -44,11 +47,9 @@ LAYERS = {
 # The rooms of the large packages and the modules next to them, lowest first: each imports only those before it.
 ROOMS = {
     "protocols": (
-        "fields",
-        "failure",
-        "content",
+        "fields failure sealed tool_search endpoint",
+        "parts",
         "stream",
-        "endpoint",
         "codec",
         "openai",
         "fit",
@@ -432,6 +433,14 @@ def test_protocol_packages_have_the_same_files() -> None:
     for package, files in protocol_files(SRC / ROOT_PACKAGE / "protocols").items():
         assert base <= files, f"{package} lacks {sorted(base - files)}"
         assert files - base == further.get(package, set()), f"{package}: the table in {CODECS_DOC.name} says otherwise"
+
+
+def test_the_example_of_a_protocol_has_the_same_files() -> None:
+    base, further = documented_files(CODECS_DOC.read_text("utf-8"))
+    files = {file.name for file in FOURTH_PROTOCOL.glob("*.py")} - {"__main__.py"}
+    assert base >= STREAMS
+    required = base - STREAMS | {"stream.py"} if "stream.py" in files else base
+    assert required <= files <= required.union(*further.values())
 
 
 # Each rule must be able to fail, so it gets a source that breaks it.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from trilogue.model import LOSSES, Collector, Failure, Loss, Protocol, Provenance, Usage
     from trilogue.protocols.codec import Codec, ErrorReply, Target
     from trilogue.protocols.registry import codec
-    from trilogue.protocols.stream.reply import Reply
+    from trilogue.protocols.stream.response_context import Reply
     from trilogue.translate.pipeline import Exchange
     from trilogue.translate.reasoning.seal import Sealer
     from trilogue.translate.requests import RequestTranslation, translate_request
@@ -120,7 +120,7 @@ _HOMES = {
     "trilogue.vendors.profile": "Profile",
     "trilogue.vendors.profile_lookup": "profile_for",
     "trilogue.protocols.registry": "codec",
-    "trilogue.protocols.stream.reply": "Reply",
+    "trilogue.protocols.stream.response_context": "Reply",
     "trilogue.translate.pipeline": "Exchange",
     "trilogue.translate.requests": "RequestTranslation translate_request",
     "trilogue.translate.responses": "ResponseTranslation ResponseTranslator Stamp collect_stream translate_response",

@@ -37,7 +37,7 @@ from trilogue.base.fast_paths import FAST_PATHS, without_fast_paths
 from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.net.server.known_heads import KnownHeads
 from trilogue.net.server.request import Head
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.responses import summarize_response
 
 SWITCHED_OFF = "from trilogue.base.fast_paths import FAST_PATHS\nFAST_PATHS.on = False"

@@ -227,7 +227,7 @@ def test_recorded_traffic_replays_without_differences(name: str) -> None:
     recording = load.load(name)
     assert recording.request is not None
     data = recording.stream if recording.stream is not None else trilogue.dump(recording.body)
-    pauses = CODECS[recording.protocol].pauses
+    pauses = CODECS[recording.protocol].turns.pauses
     for client in Protocol:
         if recording.body is not None and pauses is not None and pauses.is_paused(recording.body):
             continue  # the gateway would continue it, which `Traffic` does not

@@ -20,7 +20,7 @@ from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.model import Loss, Protocol
 from trilogue.net.client.interface import UpstreamRequest, UpstreamResponse
 from trilogue.net.server.responder import Responder
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.routing.pool.decision import Attempt
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstreams.redaction import Redactor

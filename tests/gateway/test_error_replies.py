@@ -11,7 +11,7 @@ from trilogue.gateway.request.failures import error_reply, for_client
 from trilogue.lint import lint_error
 from trilogue.model import Protocol
 from trilogue.protocols.codec import ErrorReply
-from trilogue.protocols.failure.codes import FINAL_CODES
+from trilogue.protocols.failure import FINAL_CODES
 from trilogue.protocols.registry import codec
 from trilogue.routing.pool.plan import CREDENTIAL, QUOTA
 

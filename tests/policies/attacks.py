@@ -33,7 +33,7 @@ from trilogue.errors import TrilogueError
 from trilogue.model import Block, Ledger, Protocol
 from trilogue.policies import PASS, Context, Policy, PolicyRun, judge_response, load_policies
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 PROGRESS = 1000
 PHRASE = "Project Nightfall"

@@ -18,7 +18,7 @@ from trilogue.errors import (
 )
 from trilogue.gateway.request.admission import IN_A_CIRCLE
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import codec
 from trilogue.routing.pool.health.classify import MODEL_SECONDS, OTHERWISE, ROWS, Action, Scope, Verdict, classify
 from trilogue.routing.pool.settings import RetryRule

@@ -9,7 +9,7 @@ import pytest
 
 from trilogue import Protocol, Unsupported, translate_request, translate_response
 from trilogue.base.json_text import dump
-from trilogue.protocols.responses.agents import UNREADABLE, strip_agents
+from trilogue.protocols.responses.codex import UNREADABLE, strip_agents
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 TOP = "/root"

@@ -15,7 +15,7 @@ from trilogue.gateway.response import pass_through
 from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.protocols.responses import encode_stream
 from trilogue.protocols.stream.decoder import PIECE
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate import streams
 
 MOST = 2000

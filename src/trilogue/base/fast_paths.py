@@ -4,10 +4,10 @@ A fast path handles the most frequent form of something, and gives the same resu
 plain code asks it first and does the work itself if the fast path declines. Each module below says in its docstring
 what it saves; one that saves less than 3 % of an event or a request is not worth having.
 
-`protocols/stream/repeated.py`: recognises an event that differs from the last one only in its text
+`protocols/stream/repeated_deltas.py`: recognises an event that differs from the last one only in its text
 `take_text` of the stream decoders: reads an event that only adds text into a small typed struct
 `translate/pipeline.py`: lets text skip the steps that do not change it, in streams and in whole responses
-`protocols/*/short_forms.py`: decodes messages, calls and tools of requests that have only the usual fields, and reads
+`protocols/*/fast_decode.py`: decodes messages, calls and tools of requests that have only the usual fields, and reads
 usage from a whole response that is passed through, without decoding the response
 `net/server/known_heads.py`: recognises request headers that a client has sent before
 

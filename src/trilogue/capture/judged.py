@@ -27,9 +27,9 @@ from trilogue.capture.replay import (
 from trilogue.errors import TrilogueError
 from trilogue.model import Event, Json, Loss, Protocol, Request
 from trilogue.policies import Context, Policy, PolicyRun, Record
-from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.codec import PauseForm
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.compare.detect import DocumentKind, is_stream
 from trilogue.translate.compare.differences import ABSENT, Difference, differences
 from trilogue.translate.compare.documents import ComparedDocument, compare_documents

@@ -24,8 +24,7 @@ from trilogue.capture.redaction import redact_body
 from trilogue.capture.writer import changed_fields
 from trilogue.errors import TrilogueError
 from trilogue.model import SEAL_STEM, Failure, Json, Ledger, Loss, Protocol
-from trilogue.protocols.codec import Target
-from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.codec import PauseForm, Target
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.compare.detect import DocumentKind, is_stream
 from trilogue.translate.compare.differences import Difference, differences
@@ -237,7 +236,7 @@ def _passed_on(source: bytes, target: Target, plan: Plan, fit: Profile | None) -
     up = translate_request(source, source=protocol, target=target)
     ledger.losses.extend(up.losses)
     body = up.body
-    if CODECS[protocol].billing_block and not target.profile.billing_block:
+    if CODECS[protocol].turns.billing_block and not target.profile.billing_block:
         unbilled, losses = strip_billing(dump(body))
         body = parse_request(unbilled)
         ledger.losses.extend(losses)
@@ -390,8 +389,8 @@ def joined(form: PauseForm | None, parts: list[dict[str, Json]]) -> dict[str, Js
 
 def pauses_of(upstream: Protocol, client: Protocol, body: dict[str, Json]) -> PauseForm | None:
     """Return how the upstream may pause a response that the gateway continues."""
-    form = CODECS[upstream].pauses
-    return form if form is not None and CODECS[client].pauses is None and form.may_pause(body) else None
+    form = CODECS[upstream].turns.pauses
+    return form if form is not None and CODECS[client].turns.pauses is None and form.may_pause(body) else None
 
 
 def _nothing() -> bytes:

@@ -124,8 +124,8 @@ class PolicyRun:
         self.ledger = self._hooks.ledger = ledger
         # Messages clients expect a signature on all reasoning, and a sealed mark is recognised when it comes back.
         self._hooks.make_unsigned = unsigned
-        self._hooks.refusals = CODECS[target].refusals
-        self._machine.outlet.one_text = CODECS[target].one_text
+        self._hooks.refusals = CODECS[target].turns.refusals
+        self._machine.outlet.one_text = CODECS[target].turns.one_text
 
     def begin(self, request: Request) -> None:
         """Apply the policies to the request. The result is `request`, or `stopped` if it must not go out."""

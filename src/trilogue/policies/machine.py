@@ -44,7 +44,7 @@ from trilogue.policies.outlet import HeldBlock, Outlet, Piece
 from trilogue.policies.policy import Outcome, Policy
 from trilogue.policies.records import Site
 from trilogue.policies.verdicts import StopWith
-from trilogue.protocols.content.tokens import estimate_text
+from trilogue.protocols.endpoint import estimate_text
 
 
 class RunPhase(IntEnum):

@@ -98,10 +98,10 @@ class Pipeline:
     def __init__(self, source: Protocol, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> None:
         before: list[Stage] = []
         client = CODECS[target]
-        self._without_steps = client.staged_blocks if source is not target else _NO_KINDS
+        self._without_steps = client.tools.staged_blocks if source is not target else _NO_KINDS
         """the kinds of blocks whose steps are added when the first one arrives; many responses have none"""
         self._names = exchange.names if exchange else NO_NAMES
-        self._builtins = exchange.builtins if exchange and client.builtin_tools else NO_BUILTINS
+        self._builtins = exchange.builtins if exchange and client.tools.builtin else NO_BUILTINS
         self._ledger = ledger
         self._taken = exchange.calls if exchange else NO_CALLS
         self._sequencer = Sequencer()
@@ -114,17 +114,17 @@ class Pipeline:
             closer = ResponseSealer(
                 exchange.sealer if exchange else default_sealer(),
                 origin_of(source, exchange),
-                client.needs_tokens,
+                client.reasoning.needs_tokens,
             )
             profile = exchange.target.profile if exchange else None
             if profile and profile.think_tags:
                 before.append(ThinkStage())
             # Sealing needs the raw marks, so it comes before raw reasoning becomes a summary.
-            before.append(SealStage(closer, CODECS[source].response_policies, ledger))
+            before.append(SealStage(closer, CODECS[source].fields.response_policies, ledger))
             if exchange and exchange.keeps:
                 self._keep = KeepStage()
                 before.append(self._keep)
-            if profile and profile.raw_as_summary and client.reasoning_summaries:
+            if profile and profile.raw_as_summary and client.reasoning.summaries:
                 self.takes_reasoning = True
                 before.append(SummaryStage(closer))
         self.takes_reasoning = self.takes_reasoning or self._keep is not None
@@ -229,4 +229,6 @@ def unsigned(source: Protocol, target: Protocol, exchange: Exchange | None) -> U
 def unsigned_by(sealer: Sealer | None, origin: Provenance, target: Protocol) -> Unsigned:
     """Do the same for a response that is not translated. `sealer`: None for the default one."""
     # Not made before it is needed: sealing takes a while, and needs a cipher.
-    return lambda: ResponseSealer(sealer or default_sealer(), origin, CODECS[target].needs_tokens).seal_or_mark(None)
+    return lambda: ResponseSealer(
+        sealer or default_sealer(), origin, CODECS[target].reasoning.needs_tokens
+    ).seal_or_mark(None)

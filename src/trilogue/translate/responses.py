@@ -28,7 +28,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.foreign import declare_response
 from trilogue.translate.pipeline import Exchange, Pipeline, ResponsePolicies, unsigned
@@ -153,7 +153,7 @@ def _adapted(
     if FAST_PATHS.on and _is_plain(response, exchange):
         # Skipping the pipeline saves an ordinary response about a hundred calls, a third of all.
         if source is not target:
-            declare_response(response, CODECS[source].response_policies, ledger)
+            declare_response(response, CODECS[source].fields.response_policies, ledger)
         return response, None
     collector, pipeline = Collector(), Pipeline(source, target, exchange, ledger)
     for event in pipeline(list(events_of(response))):

@@ -16,7 +16,7 @@ from trilogue.app.cli.admin_client import AdminClient, AdminError
 from trilogue.app.cli.launch_clients import CATALOGUE_FILE, LaunchClient
 from trilogue.base.json_text import dump, parse_object
 from trilogue.protocols.endpoint import Wire
-from trilogue.protocols.openai.codex import INSTRUCTIONS, catalogue_entry
+from trilogue.protocols.openai.models import INSTRUCTIONS, catalogue_entry
 from trilogue.routing.models.errors import LONG_CONTEXT
 
 SECONDS = 10.0

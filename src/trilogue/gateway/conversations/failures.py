@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trilogue.gateway.conversations.store.types import NotStorable, StoreError
 from trilogue.model import Failure
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
 
 UNAVAILABLE = (
     "the response cannot be stored, or what the request refers to cannot be read. Try again later, or send "

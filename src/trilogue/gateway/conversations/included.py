@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.model import Json, Provenance
-from trilogue.protocols.content.ids import is_derived_id
+from trilogue.protocols.parts import is_derived_id
 from trilogue.protocols.registry import DEFAULT
 from trilogue.translate.reasoning.provenance import MARK, RAW
 from trilogue.translate.reasoning.seal import Sealer

@@ -25,7 +25,7 @@ from trilogue.errors import InternalError
 from trilogue.gateway.conversations.store.types import StoredReasoning, StoreError
 from trilogue.gateway.conversations.stores import GatewayStore, Stores
 from trilogue.model import Loss
-from trilogue.protocols.content.ids import safe_call_id
+from trilogue.protocols.parts import safe_call_id
 from trilogue.translate.reasoning.kept import KeptReasoning, Recall, decode_kept
 
 log = structlog.get_logger("trilogue.gateway")

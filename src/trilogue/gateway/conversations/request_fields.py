@@ -16,7 +16,7 @@ from trilogue.base.sse import SseEvent, SseParser
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.store.types import StoredItem
 from trilogue.model import Json
-from trilogue.protocols.content.ids import derive_id
+from trilogue.protocols.parts import derive_id
 
 REFERENCE = "item_reference"
 REFERENCE_MARK = b'"item_reference"'

@@ -22,7 +22,7 @@ from trilogue.base.json_text import dump
 from trilogue.errors import BadRequest, SealError, UpstreamProtocolError
 from trilogue.gateway.conversations.request_fields import input_items
 from trilogue.model import SEAL_PREFIXES, Failure, FailureKind, Json, Opaque, OpaqueKind, Protocol, Provenance
-from trilogue.protocols.content.ids import derive_id
+from trilogue.protocols.parts import derive_id
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.reasoning.seal import Sealer
 

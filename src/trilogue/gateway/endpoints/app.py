@@ -32,7 +32,7 @@ from trilogue.model import Protocol
 from trilogue.net.server.request import HttpRequest
 from trilogue.net.server.responder import Headers, Responder, header_lines
 from trilogue.net.server.websocket import offers_websocket
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
 from trilogue.protocols.registry import CODECS, DEFAULT, protocol_of_client
 
 

@@ -37,10 +37,10 @@ from trilogue.gateway.request.turns import stored_turn
 from trilogue.model import Json, ResponseStart
 from trilogue.net.server.request import ClientGone, HttpRequest
 from trilogue.net.server.responder import Responder
-from trilogue.protocols.content.ids import digest
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
+from trilogue.protocols.parts import digest
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.routing.models.router import Upstream
 
 MOST_JOBS = 1_000

@@ -35,7 +35,7 @@ from trilogue.gateway.request.request import RequestContext, read_large, targets
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.compaction import CompactionResponse
 from trilogue.model import Json, Loss, refuse_losses, refuses
-from trilogue.protocols.content.ids import digest
+from trilogue.protocols.parts import digest
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.router import Upstream
 from trilogue.translate.learning.remedies import Remedy

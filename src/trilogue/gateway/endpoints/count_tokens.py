@@ -30,7 +30,7 @@ from trilogue.gateway.response.client_response import JSON_HEADERS, loss_header
 from trilogue.model import FailureKind, Ledger, Loss, Protocol
 from trilogue.net.client.interface import Transport, UpstreamRequest, UpstreamResponse
 from trilogue.protocols.codec import Target
-from trilogue.protocols.content.tokens import estimate
+from trilogue.protocols.endpoint import estimate
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.router import Upstream
 from trilogue.translate.content.billing import has_billing
@@ -160,7 +160,7 @@ def _for_upstream(
     own, losses = own_body(body, protocol, context.strict, context.entry.sealer, profile)
     if model != named:
         own = with_model(own, named, model)
-    if CODECS[protocol].billing_block and not profile.billing_block and has_billing(own):
+    if CODECS[protocol].turns.billing_block and not profile.billing_block and has_billing(own):
         own, unbilled = unbilled_body(own, context.strict)
         losses = losses + unbilled
     strip = CODECS[protocol].strip_agents

@@ -115,10 +115,10 @@ async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | No
     """Find the reasoning that the client has not sent back. Returns None if it sends back all of it by itself."""
     body, codec = call.whole, CODECS[call.client]
     if len(body) > LARGE_BYTES:
-        calls = await in_thread(codec.unsealed_calls, body)
+        calls = await in_thread(codec.reasoning.unsealed_calls, body)
     else:
-        calls = codec.unsealed_calls(body)
-    if not calls and codec.may_hold_sealed(body, True):
+        calls = codec.reasoning.unsealed_calls(body)
+    if not calls and codec.reasoning.may_hold_sealed(body, True):
         return None
     memory = ReasoningMemory(context.entry.gateway.stores, context.owner, body)
     if calls:

@@ -16,7 +16,7 @@ from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.limits import check_allowed
 from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.protocols.endpoint import ListedModel
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.router import Upstream
 from trilogue.upstreams.catalog import PATIENCE_SECONDS

@@ -23,8 +23,7 @@ from trilogue.gateway.request.request import RequestContext, cancelled_error
 from trilogue.gateway.response.other import OtherAttempts
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.model import Protocol
-from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
-from trilogue.protocols.endpoint import OtherEndpoint
+from trilogue.protocols.endpoint import BYTES_PER_TOKEN, OtherEndpoint
 from trilogue.protocols.registry import CODECS, protocol_of_client
 from trilogue.routing.models.router import Upstream
 

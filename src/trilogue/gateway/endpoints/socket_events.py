@@ -22,7 +22,7 @@ from trilogue.gateway.response.client_response import SSE_HEADERS, ClientRespons
 from trilogue.gateway.response.messages import MessageResponder
 from trilogue.model import Finish, Json, ResponseStart, Stop, StopReason, Usage
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 CREATE = "response.create"
 STEER = "response.steer"

@@ -25,7 +25,7 @@ from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.gateway.response.client_response import SSE_HEADERS
 from trilogue.model import events_of
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 KIND = "Response"
 

@@ -33,7 +33,7 @@ from trilogue.gateway.response.pass_through import renamed
 from trilogue.gateway.response.timing import KeepAlive
 from trilogue.net.client.interface import UpstreamRequest, UpstreamResponse
 from trilogue.net.server.responder import Responder
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.upstreams.headers import with_query
 from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider

@@ -43,9 +43,9 @@ from trilogue.net.server.websocket import (
     MessageSocket,
     SocketLimits,
 )
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
 from trilogue.protocols.registry import CODECS, codec
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 LIFETIME_SECONDS = 3_600.0
 """how long a connection lasts, as in the API"""

@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 from trilogue.base.json_text import DECODE_ERRORS
 from trilogue.errors import BadRequest
 from trilogue.model import MOST_TOKENS, Json
-from trilogue.protocols.content.tokens import BYTES_PER_TOKEN, TOKENS_PER_MEDIUM
+from trilogue.protocols.endpoint import BYTES_PER_TOKEN, TOKENS_PER_MEDIUM
 
 MOST_CONTEXT = 2**21
 """tokens: more than the context window of any model"""

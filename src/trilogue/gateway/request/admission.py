@@ -23,7 +23,7 @@ from trilogue.net.server.request import HttpRequest
 from trilogue.net.server.responder import header_lines
 from trilogue.net.server.websocket import handshake_problem, offers_websocket
 from trilogue.protocols.endpoint import UrlHead
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstreams.client_key import ClientKeyHeader, client_key

@@ -14,7 +14,7 @@ from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN, client_fai
 from trilogue.gateway.request.request import CancelReason, RequestContext
 from trilogue.model import Failure
 from trilogue.net.server.request import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
 
 log = structlog.get_logger("trilogue.gateway")
 

@@ -225,7 +225,7 @@ def _at(gateway: Gateway, target: Upstream, facts: Facts, client: Protocol | Non
     profile = provider.profile_for(target.model)
     protocols = gateway.upstreams.providers[target.provider].protocols
     translated = client is not None and client not in protocols
-    pauses = any([CODECS[one].pauses is not None for one in protocols])
+    pauses = any([CODECS[one].turns.pauses is not None for one in protocols])
     model = Model(
         profile.context_window,
         profile.output_limit,

@@ -23,8 +23,7 @@ from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.call import Call, with_model, without_head
 from trilogue.model import Failure, Json, Ledger, Loss, Protocol, Severity, refuse_losses, refuses
 from trilogue.net.client.interface import HeaderPairs, UpstreamRequest
-from trilogue.protocols.codec import Target
-from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.codec import PauseForm, Target
 from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fit.caching import takes_session
 from trilogue.protocols.registry import CODECS
@@ -193,7 +192,7 @@ def translated(call: Call, place: Place, protocol: Protocol, gateway: Gateway) -
         sealer=call.sealer,
         recall=None if call.memory is None else _recalled(call.memory, place, gateway),
         session=_session(call, body) if takes_session(target) else "",
-        searches=client.tool_search is not None and body.find(_DEFERRED) >= 0,
+        searches=client.tools.search is not None and body.find(_DEFERRED) >= 0,
     )
     if client.endpoint.compaction and body.find(ITEM_MARK) >= 0:
         body = opened(body, call.sealer)
@@ -219,8 +218,8 @@ def translated(call: Call, place: Place, protocol: Protocol, gateway: Gateway) -
         exchange = replace(exchange, body=parse_request(call.sent), model=call.asked.model)
     if call.turn is not None:
         exchange = replace(exchange, body=call.turn.echoed(exchange.body))
-    pauses = CODECS[protocol].pauses
-    if pauses is not None and (client.pauses is not None or not pauses.may_pause(wire)):
+    pauses = CODECS[protocol].turns.pauses
+    if pauses is not None and (client.turns.pauses is not None or not pauses.may_pause(wire)):
         pauses = None
     return Outbound(
         sent, exchange, losses, protocol, pauses=pauses, source=body, declared=up.losses, repair=bool(options.repair)
@@ -256,7 +255,7 @@ def _passed_on(call: Call, place: Place, gateway: Gateway, fit: Profile | None =
     if gateway.store is None and codec.endpoint.continues:
         # Whatever the upstream stores: the client cannot fetch it here.
         echo = {**(echo or {}), "store": False}
-    if codec.may_hold_sealed(body, accepts_text(call.client, profile)):
+    if codec.reasoning.may_hold_sealed(body, accepts_text(call.client, profile)):
         body, foreign = own_body(body, call.client, call.strict, call.sealer, profile)
         losses, source = losses + foreign, body
     if model != call.model:
@@ -308,7 +307,7 @@ def _without_foreign(call: Call, body: bytes, profile: Profile) -> tuple[bytes, 
     """Return the body without what only the vendor of the client's protocol understands, and the losses."""
     codec = CODECS[call.client]
     losses: list[Loss] = []
-    if codec.billing_block and not profile.billing_block and has_billing(body):
+    if codec.turns.billing_block and not profile.billing_block and has_billing(body):
         body, losses = unbilled_body(body, call.strict)
     if codec.strip_agents is not None and not profile.agents:
         body, plain = codec.strip_agents(body)
@@ -323,7 +322,7 @@ def _may_be_broken(body: bytes, protocol: Protocol, wanted: Repair) -> bool:
     If the upstream knows the start of the history, only it can tell whether a result belongs to a call.
     """
     codec = CODECS[protocol]
-    if not wanted or not (codec.may_lack_results(body) if wanted == "auto" else _has_tools(body)):
+    if not wanted or not (codec.tools.may_lack_results(body) if wanted == "auto" else _has_tools(body)):
         return False
     if codec.endpoint.continues and may_refer(body):
         return False
@@ -365,7 +364,7 @@ def own_body(
 
     The bytes are the same if there are none.
     """
-    if not CODECS[protocol].may_hold_sealed(body, accepts_text(protocol, profile)):
+    if not CODECS[protocol].reasoning.may_hold_sealed(body, accepts_text(protocol, profile)):
         return body, []
     if CODECS[protocol].endpoint.compaction:
         body = opened(body, sealer)

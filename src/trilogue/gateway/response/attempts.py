@@ -33,8 +33,8 @@ from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.tool_search import SearchContinuation, relay_searching
 from trilogue.gateway.response.whole import relay_whole
 from trilogue.model import Failure
-from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.endpoint import BYTES_PER_TOKEN
+from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.router import Upstream
 from trilogue.routing.pool.choice.conversation import session_key, sticky_key

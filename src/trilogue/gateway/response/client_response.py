@@ -28,10 +28,10 @@ from trilogue.model import Failed, Failure, Loss, Usage, events_of, loss_header_
 from trilogue.net.client.interface import UpstreamResponse
 from trilogue.net.server.responder import Headers, Responder
 from trilogue.policies import PolicyRun
-from trilogue.protocols.content.ids import digest
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
+from trilogue.protocols.parts import digest
 from trilogue.protocols.registry import CODECS, codec
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.responses import Stamp
 
@@ -217,7 +217,7 @@ class ClientResponse(Struct, eq=False):
     def must_fail_in_band(self, error: UpstreamError) -> bool:
         """Return whether clients understand this error only inside a stream, even as its first event."""
         client = self.call.client
-        return self.streams and failure_of(error, client).kind in codec(client).streamed_failures
+        return self.streams and failure_of(error, client).kind in codec(client).turns.streamed_failures
 
     def fail_in_band(self, error: UpstreamError) -> None:
         """End the stream with an error."""

@@ -16,7 +16,7 @@ from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse, ResponseStep, kept_headers
 from trilogue.model import Failure, Json, Loss, events_of
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.learning.remedies import Remedy
 
 

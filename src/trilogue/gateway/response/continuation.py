@@ -14,7 +14,7 @@ from trilogue.gateway.observer import ByteObservers
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.model import Json, Loss
-from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.codec import PauseForm
 from trilogue.translate.responses import collect_stream
 from trilogue.translate.streams import StreamTranslator
 

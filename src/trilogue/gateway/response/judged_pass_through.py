@@ -40,11 +40,11 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.policies import PolicyRun
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.encoder import StreamEncoder
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.pipeline import Unsigned
 

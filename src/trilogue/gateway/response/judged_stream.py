@@ -19,7 +19,7 @@ from trilogue.gateway.response.tool_finder import find_tools
 from trilogue.model import Provenance
 from trilogue.net.client.interface import UpstreamResponse
 from trilogue.policies import PolicyRun
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.pipeline import Unsigned, unsigned_by
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.streams import StreamTranslator

@@ -27,7 +27,7 @@ from trilogue.model import Usage
 from trilogue.net.client.interface import UpstreamResponse
 from trilogue.net.server.responder import Headers
 from trilogue.protocols.endpoint import OtherEndpoint
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.routing.pool.decision import Attempt
 
 _PASSED = frozenset(

@@ -25,7 +25,7 @@ from trilogue.gateway.response.tool_finder import find_tools
 from trilogue.gateway.response.tool_search import SearchContinuation
 from trilogue.model import Failure, Loss
 from trilogue.net.client.interface import UpstreamResponse
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.streams import StreamTranslator
 
 AFTERWARDS_SECONDS = 0.5

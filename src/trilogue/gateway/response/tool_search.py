@@ -81,7 +81,7 @@ class SearchContinuation:
 
     def _again(self, path: StreamTranslator) -> Outbound:
         call = self._call
-        form = CODECS[call.client].tool_search
+        form = CODECS[call.client].tools.search
         request = parse_request(call.body if call.turn is None else call.turn.expanded)
         body = dump(request if form is None else form.continued(request, path.so_far()))
         turn = call.turn if call.turn is None else call.turn.with_expanded(body)

@@ -1,6 +1,6 @@
 """Errors of the operating system and of TLS as `UpstreamConnect`, with a plain reason.
 
-The texts name no host, because clients see them. `protocols.failure.convert` lists what happens next.
+The texts name no host, because clients see them. `protocols.failure` lists what happens next.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from trilogue.policies.policy import Context, Policy, PolicySettings
 from trilogue.policies.shipped.action import ActionSettings, forbid
 from trilogue.policies.texts import map_request
 from trilogue.policies.verdicts import PASS, Rewrite, StopWith
-from trilogue.protocols.content.tokens import estimate_text
+from trilogue.protocols.endpoint import estimate_text
 
 Limit = Annotated[int, Meta(ge=1)] | None
 

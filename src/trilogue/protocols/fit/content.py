@@ -28,7 +28,7 @@ from trilogue.model import (
 )
 from trilogue.model.names import name_of
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.ids import digest
+from trilogue.protocols.parts import digest
 from trilogue.vendors.profile import Profile
 
 # Mistral refuses tool call ids that are not nine letters and digits.

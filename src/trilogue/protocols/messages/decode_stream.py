@@ -37,13 +37,12 @@ from trilogue.model import (
     ResponseStart,
     events_of,
 )
-from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
-from trilogue.protocols.messages.calls import arguments_of
-from trilogue.protocols.messages.decode_content import FLOWING, begin_block, decode_block, decode_citation
-from trilogue.protocols.messages.decode_response import decode_response, has_calls, is_direct
+from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
+from trilogue.protocols.messages.content import FLOWING, begin_block, decode_block, decode_citation
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
+from trilogue.protocols.messages.response import decode_response, has_calls, is_direct
 from trilogue.protocols.messages.usage import INPUT_COUNTS, decode_stop, decode_usage
-from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent
+from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent, arguments_of
 from trilogue.protocols.stream.decoder import NOTHING, StreamDecoder, ignore_text
 
 _decode_delta = msgspec.json.Decoder(BlockDeltaEvent).decode

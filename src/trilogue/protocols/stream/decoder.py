@@ -31,7 +31,7 @@ from trilogue.model import (
     Protocol,
     ReasoningDelta,
 )
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 
 _MAX_UNKNOWN = 100
 """how many unknown fields are kept per place, so that a server that invents names cannot fill the memory"""

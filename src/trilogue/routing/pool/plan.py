@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import UpstreamError
 from trilogue.model import Failure, FailureKind, Usage
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.routing.pool.choice.account import AccountRequest, Lease
 from trilogue.routing.pool.choice.conversation import response_key
 from trilogue.routing.pool.decision import ADJUSTED, PROBE, STRIPPED, Attempt, Decision

@@ -39,8 +39,8 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols.content.ids import digest
-from trilogue.protocols.content.tool_search import AnsweredSearch, SearchFunction, ToolSearchForm
+from trilogue.protocols.parts import digest
+from trilogue.protocols.tool_search import AnsweredSearch, SearchFunction, ToolSearchForm
 from trilogue.translate.tools.deferred import DeferredTool, ToolSearch
 from trilogue.translate.tools.names import ToolNames
 

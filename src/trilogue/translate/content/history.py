@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from trilogue.errors import BadRequest, Unsupported
 from trilogue.model import Block, Ledger, Native, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
 from trilogue.protocols.codec import Target
-from trilogue.protocols.fields.extras import FieldPolicies
+from trilogue.protocols.fields import FieldPolicies
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.foreign import Foreign
 from trilogue.translate.reasoning.provenance import RequestOpener
@@ -221,8 +221,8 @@ def ended_by_user(request: Request, target: Target, ledger: Ledger) -> Request:
     if not turns:
         return request
     last = turns[-1]
-    stays = not CODECS[target.protocol].needs_user and target.profile.prefill
-    if last.role is Role.ASSISTANT and CODECS[request.protocol].resumes and not stays:
+    stays = not CODECS[target.protocol].turns.needs_user and target.profile.prefill
+    if last.role is Role.ASSISTANT and CODECS[request.protocol].turns.resumes and not stays:
         ledger.add("turn.inserted", last.path)
         turns.append(Turn(role=Role.USER, blocks=(Text(text=GO_ON, path=last.path),), plain=True, path=last.path))
     same = len(turns) == len(request.turns) and turns[-1] is request.turns[-1]

@@ -36,8 +36,8 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Target
-from trilogue.protocols.content.sealed import Cleaning
 from trilogue.protocols.registry import CODECS
+from trilogue.protocols.sealed import Cleaning
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.vendors.profile import Profile
 
@@ -59,11 +59,11 @@ def strip_reasoning(
         remaining for turn in request.turns if (remaining := _without_reasoning(turn, only, ledger)) is not None
     )
     removed, anonymous = [loss.path for loss in ledger.losses], turns
-    if codec.item_ids and (removed or only is None):
+    if codec.reasoning.item_ids and (removed or only is None):
         # Also if there is no reasoning to remove: the client itself may have lost the reasoning of an item.
         anonymous = tuple(map(_without_ids, turns))
     changed = replace(request, turns=anonymous)
-    if codec.thinking_first and _lacks_thinking(changed):
+    if codec.reasoning.first_in_turn and _lacks_thinking(changed):
         # With a thinking budget, Anthropic requires thinking at the start of the turn whose calls get their results
         # now.
         ledger.add("thinking.replay_missing", "thinking")
@@ -212,12 +212,14 @@ def without_sealed(
     """
     plain_text = profile is None or accepts_text(protocol, profile)
     field = (profile.reasoning_field if profile is not None else None) or ""
-    return CODECS[protocol].without_sealed(body, Cleaning(ledger, partial(_is_sealed, sealer), plain_text, field))
+    return CODECS[protocol].reasoning.without_sealed(
+        body, Cleaning(ledger, partial(_is_sealed, sealer), plain_text, field)
+    )
 
 
 def accepts_text(protocol: Protocol, profile: Profile) -> bool:
     """Return whether an upstream accepts earlier reasoning that is only text."""
-    return CODECS[protocol].text_reasoning or profile.raw_reasoning
+    return CODECS[protocol].reasoning.text or profile.raw_reasoning
 
 
 def _is_sealed(sealer: Sealer | None, value: Json) -> bool:

@@ -37,7 +37,7 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.protocols.content.ids import safe_call_id
+from trilogue.protocols.parts import safe_call_id
 from trilogue.translate.tools.names import ToolNames
 
 

@@ -44,7 +44,7 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols.fields import LooseFields
 
 Builtins = dict[str, str]
 """The names of functions that replace tools of Responses, with the type of each tool."""

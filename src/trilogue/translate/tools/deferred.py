@@ -42,15 +42,14 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.protocols.content.ids import derive_id
-from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE
-from trilogue.protocols.content.tool_search import (
+from trilogue.protocols.parts import TOOL_NAME, TOOL_REFERENCE, derive_id
+from trilogue.protocols.tool_search import (
     FoundTool,
-    FoundToolsResult,
     SearchCall,
     SearchFunction,
     ToolKey,
     ToolSearchForm,
+    ToolSearchResult,
 )
 from trilogue.translate.tools.names import legal_name
 
@@ -308,7 +307,7 @@ class _History:
     def _concerns(self, block: Block) -> bool:
         return self._form.call(block) is not None or self._form.result(block) is not None
 
-    def _answered(self, turn: Turn, before: list[Block], result: FoundToolsResult, block: Block) -> Iterator[Turn]:
+    def _answered(self, turn: Turn, before: list[Block], result: ToolSearchResult, block: Block) -> Iterator[Turn]:
         self.found += result.tools
         if self._open is None:
             return
@@ -322,7 +321,7 @@ class _History:
         answer = ToolResult(call_id=call_id, content=(text,), plain=True, is_error=failed, path=block.path)
         yield Turn(role=Role.TOOL, blocks=(answer,), path=turn.path)
 
-    def _text(self, result: FoundToolsResult) -> str:
+    def _text(self, result: ToolSearchResult) -> str:
         if result.error:
             return f"The search failed: {result.error}"
         names = [legal_name(namespace, name, self._limit) for namespace, name in result.tools]

@@ -37,8 +37,7 @@ from trilogue.model import (
     ToolRef,
     ToolResult,
 )
-from trilogue.protocols.content.ids import digest
-from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE
+from trilogue.protocols.parts import TOOL_NAME, TOOL_REFERENCE, digest
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _SEPARATOR = "__"

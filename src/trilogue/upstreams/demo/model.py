@@ -35,7 +35,7 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols.content.ids import derive_id
+from trilogue.protocols.parts import derive_id
 from trilogue.protocols.registry import RICHEST
 from trilogue.upstreams.demo.request import conversation_texts, count_words, summarize, words
 from trilogue.upstreams.demo.respond import ScriptedResponse, respond

@@ -35,7 +35,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.content.ids import derive_id
+from trilogue.protocols.parts import derive_id
 from trilogue.upstreams.demo import scripts
 from trilogue.upstreams.demo.request import ClientTool, RequestSummary
 from trilogue.upstreams.demo.sample import Sampler

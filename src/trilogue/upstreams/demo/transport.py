@@ -16,7 +16,7 @@ from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import ClientError, UpstreamProtocolError
 from trilogue.model import Collector, Event, Failed, Failure, FailureKind, Json, Request
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.upstreams.demo.model import PACE, DemoModel
 from trilogue.upstreams.demo.request import orphaned_result
 

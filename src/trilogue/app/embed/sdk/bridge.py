@@ -19,7 +19,7 @@ from trilogue.errors import ClientError, TrilogueError, UpstreamError, UpstreamP
 from trilogue.http import HttpSettings, Report
 from trilogue.model import Failure, FailureKind, Json, Ledger, Loss, Protocol, Usage, loss_header_value
 from trilogue.protocols.codec import Codec
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import CODECS, protocol_of_client
 from trilogue.translate.pipeline import Exchange, default_sealer
 from trilogue.translate.reasoning.removal import without_sealed

@@ -20,7 +20,7 @@ from trilogue.app.embed.sdk.upstream import find_upstream
 from trilogue.errors import ClientError, UpstreamConnect
 from trilogue.http import HttpSettings
 from trilogue.model import Failure
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 
 LIBRARIES = ("httpx2", "httpx")
 DEFAULT_SECONDS = 600.0

@@ -12,7 +12,7 @@ from trilogue.app.embed.sdk.bridge import Bridge, BridgeCall
 from trilogue.base.json_text import parse_upstream
 from trilogue.errors import UpstreamError
 from trilogue.model import Failure, FailureKind
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.translate.streams import StreamTranslator
 
 _UNTOLD = frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED})

@@ -24,7 +24,7 @@ from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.outbound import Place
 from trilogue.gateway.response.attempt import prepare
 from trilogue.model import Json, Loss, Protocol, refuses
-from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
+from trilogue.protocols.endpoint import BYTES_PER_TOKEN
 from trilogue.routing.models.router import Upstream
 from trilogue.routing.pool.choice.account import AccountRequest
 from trilogue.routing.pool.choice.conversation import sticky_key

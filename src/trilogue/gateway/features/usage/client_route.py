@@ -17,7 +17,7 @@ from trilogue.gateway.features.usage.report import encode, fields_of, usage_quer
 from trilogue.gateway.limits.remaining import shown_budget, shown_limit
 from trilogue.gateway.request.admission import Handler
 from trilogue.gateway.request.request import RequestContext, watching
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
 from trilogue.storage.store import StoreError
 
 COLUMNS = ("day", "hour", "model")

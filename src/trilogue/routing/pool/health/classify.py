@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure, UpstreamTimeout
 from trilogue.model import Failure, FailureKind
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.routing.pool.settings import RetryRule
 
 
