@@ -13,9 +13,9 @@ from pathlib import Path
 
 import click
 
-from trilogue.app.cli.files import counted
-from trilogue.app.cli.local_admin import key_file, wants_generated_key
+from trilogue.app.cli.admin_client import key_file, wants_generated_key
 from trilogue.app.cli.local_servers import find_local_servers
+from trilogue.app.cli.tables import counted
 from trilogue.app.stores import locations_of, server_faults, unwritable
 from trilogue.capture import shown_url
 from trilogue.config.dotenv import with_dotenv

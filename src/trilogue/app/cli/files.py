@@ -70,8 +70,3 @@ def misuse() -> Iterator[None]:
         yield
     except Misuse as error:
         raise click.UsageError(str(error)) from None
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun: 1 account, 2 accounts. `plural`: if it is not the noun with an s."""
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"

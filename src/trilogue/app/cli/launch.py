@@ -18,7 +18,7 @@ from trilogue.app.cli.launch_clients import CLIENTS, LaunchClient, LaunchSetup, 
 from trilogue.app.cli.launch_run import OwnGateway, run_at_gateway, run_with_gateway
 from trilogue.app.cli.local_servers import find_local_servers
 from trilogue.app.cli.sockets import NotStarted
-from trilogue.app.cli.welcome import NO_MODEL, Start, example_model
+from trilogue.app.cli.start_message import NO_MODEL, Start, example_model
 from trilogue.app.sealing import NoSealKey, stored_sealer
 from trilogue.app.stores import unwritable
 from trilogue.app.transports import event_loop

@@ -13,10 +13,11 @@ import yaml
 
 from trilogue import Protocol, TrilogueError
 from trilogue.app.cli.capture_tests import make_test
-from trilogue.app.cli.differences import print_differences
-from trilogue.app.cli.files import PROTOCOL, counted, read
-from trilogue.app.cli.live.client import ProbedServer, Received, ask_once
+from trilogue.app.cli.files import PROTOCOL, read
+from trilogue.app.cli.probe_client import ProbedServer, Received, ask_once
 from trilogue.app.cli.replay_policies import ANSWER, judge_files
+from trilogue.app.cli.tables import counted
+from trilogue.app.cli.verdicts import print_differences
 from trilogue.capture import Capture, CaptureError, Change, Replayed, ReplayStep, read_capture
 from trilogue.capture.live import NAME as LIVE
 from trilogue.capture.live import compare_live

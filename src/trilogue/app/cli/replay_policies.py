@@ -16,9 +16,9 @@ import click
 
 from trilogue import TrilogueError
 from trilogue.app.build import policy_table
-from trilogue.app.cli.differences import print_differences
-from trilogue.app.cli.files import counted, read
-from trilogue.app.cli.verdicts import verdict_text
+from trilogue.app.cli.files import read
+from trilogue.app.cli.tables import counted
+from trilogue.app.cli.verdicts import print_differences, verdict_text
 from trilogue.base.json.text import dump_text
 from trilogue.capture import is_capture, read_capture
 from trilogue.capture.judged import JudgedReplay, Settle, Subject, judge_capture, judge_document, subject_of

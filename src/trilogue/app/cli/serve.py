@@ -19,11 +19,11 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue import Sealer, __version__
+from trilogue.app.cli.admin_client import key_file, remove_address, wants_generated_key, with_admin_key, write_address
 from trilogue.app.cli.configured import why_unusable
-from trilogue.app.cli.local_admin import key_file, remove_address, wants_generated_key, with_admin_key, write_address
 from trilogue.app.cli.local_servers import LocalServer, find_local_servers
 from trilogue.app.cli.sockets import NotStarted, listen, listen_for_admins, reachable
-from trilogue.app.cli.welcome import Start, welcome
+from trilogue.app.cli.start_message import Start, welcome
 from trilogue.app.observers import WorkerObservers
 from trilogue.app.process.signals import hold_reloads
 from trilogue.app.process.supervisor import Supervisor

@@ -13,9 +13,9 @@ from shlex import quote
 
 from msgspec import Struct
 
-from trilogue.app.cli.files import counted
 from trilogue.app.cli.local_servers import LocalServer
 from trilogue.app.cli.sockets import reachable
+from trilogue.app.cli.tables import counted
 from trilogue.base.secrets import Secret
 from trilogue.config.types import Config
 from trilogue.errors import ClientError
