@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 
 from tests.gateway.process import started, until
 from trilogue.app.cli.admin_client import with_admin_key
-from trilogue.app.embed.asgi_websocket import serve_http
+from trilogue.app.embed.asgi_http import serve_http
 from trilogue.app.embed.gateway import EmbeddedGateway
 from trilogue.app.stores import key_store
 from trilogue.config.load import load

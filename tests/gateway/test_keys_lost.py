@@ -22,7 +22,7 @@ from tests.forking import run_text
 from tests.gateway.process import Started, started, until
 from tests.state.responses.postgres import Server
 from tests.timing import PATIENCE, turns
-from trilogue.app.embed.asgi_websocket import serve_http
+from trilogue.app.embed.asgi_http import serve_http
 from trilogue.app.embed.gateway import EmbeddedGateway
 from trilogue.app.stores import key_store, locations_at
 from trilogue.config.load import load

@@ -28,7 +28,7 @@ from tests.money.upstream import (
 )
 from tests.timing import turns
 from trilogue import Sealer
-from trilogue.app.embed.asgi_websocket import serve_http
+from trilogue.app.embed.asgi_http import serve_http
 from trilogue.app.worker import Worker
 from trilogue.config.load import parse
 from trilogue.config.types import Config

@@ -11,7 +11,7 @@ import random
 import socket
 from typing import Any
 
-from trilogue.app.embed.asgi_websocket import head_of
+from trilogue.app.embed.asgi_http import head_of
 from trilogue.gateway.access.client_keys import cors_headers
 from trilogue.gateway.admin.proxy_sign_on import proxy_user
 from trilogue.gateway.admin.routes import AdminError

@@ -4,8 +4,8 @@ In: path, headers and body of the SDK's request; status, headers and body of the
 and `Plain` responses. Same protocol on both sides: bodies pass through, except for the model's name and sealed values.
 Nothing here does I/O or knows the HTTP library.
 
-A streamed response of another protocol is translated. One of the SDK's own protocol passes through in whole events, while
-a translator reads along, so that a stream that ends early becomes an error here too.
+A streamed response of another protocol is translated. One of the SDK's own protocol passes through in whole events,
+while a translator reads along, so that a stream that ends early becomes an error here too.
 """
 
 from __future__ import annotations
