@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
+from trilogue.config.checks import warnings
+from trilogue.config.config import Config
 from trilogue.config.load import parse
-from trilogue.config.types import Config
-from trilogue.config.validate import warnings
 from trilogue.errors import ConfigError
 from trilogue.storage.vault import Vault, VaultError
 

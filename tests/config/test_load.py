@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from trilogue.config.config import Config
 from trilogue.config.load import find, load, parse
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.model import Effort, Protocol
 from trilogue.storage.locations import state_directory, state_file

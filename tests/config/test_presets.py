@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
+from trilogue.config.config import Config
 from trilogue.config.load import environment_config, parse
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.model import Protocol
 from trilogue.routing.models.errors import NoRoute

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from trilogue.config.config import Config
 from trilogue.config.load import load
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.model import Usage
 from trilogue.routing.pool.choice.account import AccountRequest

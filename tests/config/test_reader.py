@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trilogue.config.config import Config
+from trilogue.config.config import setting_paths as all_settings
 from trilogue.config.load import parse
-from trilogue.config.setting_paths import settings as all_settings
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 
 NAMES = sorted({part.rstrip("[]") for path in all_settings() for part in path.split(".")})

@@ -10,11 +10,11 @@ import yaml
 from click.testing import CliRunner
 
 from trilogue.app.cli.app import app
-from trilogue.config.foreign import FOREIGN, Foreign, foreign_format
+from trilogue.config.checks import reason_not_to_start
+from trilogue.config.config import Config
 from trilogue.config.importers.run import Imported, import_file
+from trilogue.config.importers.source import FOREIGN, Foreign, foreign_format
 from trilogue.config.load import parse
-from trilogue.config.network import reason_not_to_start
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.model import Protocol
 

@@ -30,8 +30,8 @@ from tests.timing import turns
 from trilogue import Sealer
 from trilogue.app.embed.asgi_http import serve_http
 from trilogue.app.worker import Worker
+from trilogue.config.config import Config
 from trilogue.config.load import parse
-from trilogue.config.types import Config
 from trilogue.gateway.endpoints.app import GatewayApp
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.reading import UsageQuery

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trilogue import __version__
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.features.metrics.families import BUILD, SPANS
 from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.features.usage.observer import UsageObserver

@@ -33,7 +33,7 @@ from trilogue.app.stores import locations_at
 from trilogue.base.cipher import KEY_BYTES
 from trilogue.base.clock import steady_time
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.access.access import Access
 from trilogue.gateway.access.managed_keys import ManagedKeys
 from trilogue.gateway.admin.administration import Administration

@@ -19,15 +19,15 @@ from msgspec.structs import replace
 
 from trilogue.base.problems import Problem, join
 from trilogue.base.secrets import CLIENT
-from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
-from trilogue.config.foreign import foreign_hint
-from trilogue.config.network import with_environment_proxies
+from trilogue.config.checks import check
+from trilogue.config.config import Config
+from trilogue.config.environment import with_environment_proxies
+from trilogue.config.importers.source import foreign_hint
 from trilogue.config.policies import lists_policies, read_policies
 from trilogue.config.presets import complete_provider, preset_hint
 from trilogue.config.price_file import with_price_file
 from trilogue.config.reader import REQUIRED, Reader
-from trilogue.config.types import Config
-from trilogue.config.validate import check
+from trilogue.config.yaml_file import MAX_BYTES, YamlDocument, read_document
 from trilogue.errors import ConfigError
 from trilogue.gateway.features.cluster.problems import postgresql_fault
 from trilogue.model import Protocol

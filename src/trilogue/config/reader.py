@@ -16,8 +16,8 @@ from msgspec import NODEFAULT, inspect
 
 from trilogue.base.problems import join, quote_key, suggest
 from trilogue.base.secrets import Secret
+from trilogue.config.config import settings_named
 from trilogue.config.references import resolve
-from trilogue.config.setting_paths import settings_named
 from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.features.usage.settings import UsageSettings

@@ -15,9 +15,8 @@ from typing import Any
 from msgspec import Struct, inspect, json
 
 from trilogue.base.secrets import Secret
+from trilogue.config.config import Config, inner_types
 from trilogue.config.reader import SHORT_FORMS
-from trilogue.config.setting_paths import inner_types
-from trilogue.config.types import Config
 from trilogue.model import Protocol
 from trilogue.upstreams.profiles import ProfileBase, ProfileSettings
 from trilogue.upstreams.settings import ProviderSettings

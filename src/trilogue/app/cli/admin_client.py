@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from trilogue.app.cli.configured import read_configuration
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.admin.settings import AdminSettings, Role
 from trilogue.storage.aside import set_aside
 from trilogue.storage.locations import state_directory, state_file

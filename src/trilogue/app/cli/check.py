@@ -18,12 +18,11 @@ from trilogue.app.cli.local_servers import find_local_servers
 from trilogue.app.cli.tables import counted
 from trilogue.app.stores import locations_of, server_faults, unwritable
 from trilogue.capture import shown_url
-from trilogue.config.dotenv import with_dotenv
+from trilogue.config.checks import reason_not_to_start, warnings
+from trilogue.config.config import Config, RouteSettings
+from trilogue.config.environment import with_dotenv
 from trilogue.config.load import find, load
-from trilogue.config.network import reason_not_to_start
 from trilogue.config.schema import json_schema
-from trilogue.config.types import Config, RouteSettings
-from trilogue.config.validate import warnings
 from trilogue.errors import ClientError, ConfigError
 from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.features.tracing.settings import ENDPOINT_VARIABLES, TRACES_PATH, TracingSettings

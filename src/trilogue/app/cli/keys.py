@@ -19,7 +19,7 @@ from trilogue.app.cli.configured import CONFIG
 from trilogue.app.cli.stores import command_user, open_key_store
 from trilogue.app.cli.tables import aligned
 from trilogue.base.clock import parse_time
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.access.managed import ManagedKey
 from trilogue.gateway.access.option_checks import key_option_problems
 from trilogue.gateway.access.settings import KeyOptions

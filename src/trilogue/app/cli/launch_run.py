@@ -37,7 +37,7 @@ from trilogue.app.embed.gateway import EmbeddedGateway
 from trilogue.app.embed.summary import Summary
 from trilogue.base.json.text import dump, parse_object
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.errors import UpstreamError
 from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.gateway.admin.settings import AdminSettings

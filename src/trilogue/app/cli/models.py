@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from trilogue.app.cli.configured import CONFIG, read_configuration
 from trilogue.app.stores import accounts_file
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.errors import ClientError
 from trilogue.gateway.request.learning import instead
 from trilogue.model import Protocol

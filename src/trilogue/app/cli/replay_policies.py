@@ -23,10 +23,10 @@ from trilogue.base.json.text import dump_text
 from trilogue.capture import is_capture, read_capture
 from trilogue.capture.judged import JudgedReplay, Settle, Subject, judge_capture, judge_document, subject_of
 from trilogue.capture.replay import ReplayStep
-from trilogue.config.document import read_document as read_yaml
+from trilogue.config.config import Config
 from trilogue.config.load import load
 from trilogue.config.policies import located
-from trilogue.config.types import Config
+from trilogue.config.yaml_file import read_document as read_yaml
 from trilogue.errors import ConfigError
 from trilogue.gateway.policies.driver import HookThreads, answer
 from trilogue.model import Event, Json

@@ -35,10 +35,10 @@ from trilogue.app.worker import Worker
 from trilogue.base import cipher
 from trilogue.base.problems import Problem
 from trilogue.base.secrets import Secret
-from trilogue.config.dotenv import with_dotenv
+from trilogue.config.checks import reason_not_to_start
+from trilogue.config.config import Config
+from trilogue.config.environment import with_dotenv
 from trilogue.config.load import find, load
-from trilogue.config.network import reason_not_to_start
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.conversations.store.interface import StoreAway
 from trilogue.gateway.features.capture.worker_capture import FOLDER_NAME, WorkerCapture

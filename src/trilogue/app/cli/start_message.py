@@ -17,7 +17,7 @@ from trilogue.app.cli.local_servers import LocalServer
 from trilogue.app.cli.sockets import reachable
 from trilogue.app.cli.tables import counted
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.errors import ClientError
 from trilogue.vendors.presets import PRESETS
 

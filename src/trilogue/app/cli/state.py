@@ -22,7 +22,7 @@ from trilogue.app.cli.stores import note_change, open_key_store, open_store
 from trilogue.app.cli.tables import counted, size_text, time_since
 from trilogue.app.stores import locations_of
 from trilogue.base.json.text import dump
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.conversations.store.interface import (
     ConversationItem,

@@ -15,9 +15,9 @@ from trilogue.app.cli.configured import read_configuration
 from trilogue.app.sealing import NoSealKey, known_keys
 from trilogue.app.stores import key_store, locations_of
 from trilogue.base.cipher import KEY_BYTES
-from trilogue.config.dotenv import with_dotenv
+from trilogue.config.config import Config
+from trilogue.config.environment import with_dotenv
 from trilogue.config.load import find, load
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.access.audit_log import COMMAND_LINE, Actor, AuditEntry
 from trilogue.gateway.access.key_store import KeyStore

@@ -18,8 +18,8 @@ from trilogue.app.build import configured_keys, limit_rules
 from trilogue.app.cli.configured import CONFIG, read_configuration
 from trilogue.app.cli.tables import aligned
 from trilogue.app.stores import ledger_tables, live_folder, locations_of
+from trilogue.config.config import Config
 from trilogue.config.load import load
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.access.client_keys import ClientKey
 from trilogue.gateway.access.key_store import KeyStore

@@ -1,28 +1,31 @@
 """The checks that types cannot express: names, addresses, headers, and settings that must fit each other.
 
 `check` finds what makes a configuration unusable. `warnings` finds what works but is unwise, for `trilogue check`. Both
-get a complete `Config` and yield (path, text). Neither shows a value, because it may be a secret.
+get a complete `Config` and yield (path, text). `reason_not_to_start` finds what would be wrong here and now: an open
+port without client keys, a loop, a package that is missing. None shows a value, because it may be a secret.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from ipaddress import ip_address
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 from trilogue.base.clock import is_time
 from trilogue.base.headers import LEGAL_NAME, OF_CONNECTION
 from trilogue.base.problems import NAME, NAME_RULE
 from trilogue.base.secrets import Secret
+from trilogue.config.config import Config, Server, routable
 from trilogue.config.references import foreign_reference
-from trilogue.config.types import Config, routable
 from trilogue.errors import ClientError
 from trilogue.gateway.access.option_checks import key_option_problems
 from trilogue.gateway.admin.checks import MIN_SECRET, admin_secrets, admin_warnings, check_admin
+from trilogue.gateway.admin.settings import sign_on_problem
 from trilogue.gateway.features.cluster.problems import cluster_problems, cluster_warnings
 from trilogue.gateway.features.cluster.settings import POSTGRESQL
-from trilogue.gateway.features.tracing.settings import TracingSettings
+from trilogue.gateway.features.tracing.settings import TracingSettings, tracing_problem
 from trilogue.gateway.limits.webhook_settings import WebhookSettings
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.errors import name_fault
@@ -34,11 +37,9 @@ from trilogue.upstreams.settings import DEMO_URL, ProviderSettings
 MIN_SEAL_KEY = 32
 MIN_CLIENT_KEY = 8
 """smallest length in characters; a shorter key can be guessed in seconds"""
-
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _SET_BY_GATEWAY = OF_CONNECTION | {"accept-encoding", "content-type"}
 _LITERAL = "the secret is written in the file; use env:NAME or file:path to keep it out"
-
 Findings = Iterator[tuple[str, str]]
 """pairs of the path of a setting and what is wrong with it"""
 
@@ -70,6 +71,40 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     for index, key in enumerate(config.seal_keys):
         if len(key.reveal()) < MIN_SEAL_KEY:
             yield f"seal_keys[{index}]", f"must have at least {MIN_SEAL_KEY} characters"
+
+
+def warnings(config: Config) -> Findings:
+    """Yield what works but is probably a mistake or a risk."""
+    for path, secret in _secrets(config):
+        if secret.literal:
+            yield path, _LITERAL
+    for name, provider in config.providers.items():
+        if not provider.verify_tls:
+            yield f"providers.{name}.verify_tls", "certificates are not verified: others can intercept the key"
+        if provider.base_url in official_urls() and not provider.accounts and not provider.headers:
+            yield f"providers.{name}.accounts", "there are none, but this API requires a key"
+        if provider.base_url.startswith("http://") and provider.accounts and not _is_on_loopback(provider.base_url):
+            yield f"providers.{name}.base_url", "http:// sends the key unencrypted"
+    for alias in _unserved_aliases(config):
+        yield f"aliases.{alias}", f"no provider serves {config.aliases[alias]}"
+    yield from admin_warnings(config.admin)
+    url = config.webhook.url.reveal() if config.webhook.url else ""
+    if url.startswith("http://") and not _is_on_loopback(url):
+        yield "webhook.url", "http:// sends warnings unencrypted"
+    yield from _state_warnings(config)
+    yield from cluster_warnings(config.cluster, has_seal_keys=bool(config.seal_keys))
+    yield from _tracing_warnings(config.tracing)
+
+
+def reason_not_to_start(config: Config, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return why the gateway must not start with this configuration and environment, or None."""
+    return (
+        exposure_problem(config)
+        or _loop_problem(config)
+        or tracing_problem(config.tracing, environ or {})
+        or sign_on_problem(config.admin)
+        or package_problem(config)
+    )
 
 
 def _is_host(host: str) -> bool:
@@ -219,29 +254,6 @@ def _check_names(path: str, names: Iterable[str]) -> Findings:
         seen.add(name)
 
 
-def warnings(config: Config) -> Findings:
-    """Yield what works but is probably a mistake or a risk."""
-    for path, secret in _secrets(config):
-        if secret.literal:
-            yield path, _LITERAL
-    for name, provider in config.providers.items():
-        if not provider.verify_tls:
-            yield f"providers.{name}.verify_tls", "certificates are not verified: others can intercept the key"
-        if provider.base_url in official_urls() and not provider.accounts and not provider.headers:
-            yield f"providers.{name}.accounts", "there are none, but this API requires a key"
-        if provider.base_url.startswith("http://") and provider.accounts and not _is_on_loopback(provider.base_url):
-            yield f"providers.{name}.base_url", "http:// sends the key unencrypted"
-    for alias in _unserved_aliases(config):
-        yield f"aliases.{alias}", f"no provider serves {config.aliases[alias]}"
-    yield from admin_warnings(config.admin)
-    url = config.webhook.url.reveal() if config.webhook.url else ""
-    if url.startswith("http://") and not _is_on_loopback(url):
-        yield "webhook.url", "http:// sends warnings unencrypted"
-    yield from _state_warnings(config)
-    yield from cluster_warnings(config.cluster, has_seal_keys=bool(config.seal_keys))
-    yield from _tracing_warnings(config.tracing)
-
-
 def _state_warnings(config: Config) -> Findings:
     where = config.state.store.reveal() if config.state.store is not None else ""
     if where == "memory" and config.server.workers > 1:
@@ -313,3 +325,65 @@ def _proxies(config: Config) -> Iterator[tuple[str, Secret]]:
 
 def _is_on_loopback(url: str) -> bool:
     return is_loopback(urlsplit(url).hostname or "")
+
+
+def package_problem(config: Config) -> str | None:
+    """Return which package of which extra is missing, and what for; None if all are there."""
+    for path, package, extra in _needed(config):
+        if find_spec(package) is None:
+            return f"{path}: needs {package}, which is not installed: pip install 'trilogue[{extra}]'"
+    return None
+
+
+def _needed(config: Config) -> Iterator[tuple[str, str, str]]:
+    """Yield the setting, the package and the extra that brings it along."""
+    if config.cluster.redis:
+        yield "cluster.redis", "redis", "cluster"
+    if config.cluster.postgresql:
+        yield "cluster.postgresql", "psycopg", "cluster"
+    for path, store in (("state.store", config.state.store), ("usage.store", config.usage.store)):
+        if store is not None and store.reveal().startswith(POSTGRESQL):
+            yield path, "psycopg", "postgresql"
+
+
+def exposure_problem(config: Config) -> str | None:
+    """Return a warning for an operator whose gateway is open to other machines without client keys, or None."""
+    host = config.server.host
+    if config.keys or config.require_keys or is_loopback(host):
+        return None
+    return (
+        f"server.host: {host} can be reached from other machines, but there are no client keys. Add some, "
+        f"for example keys: [env:TRILOGUE_KEY], or bind to 127.0.0.1."
+    )
+
+
+def _loop_problem(config: Config) -> str | None:
+    """Return a warning if a provider is this gateway itself, or None: its requests would loop forever."""
+    for name, provider in config.providers.items():
+        if _is_address_of(provider.base_url, config.server):
+            address = provider.base_url.partition("?")[0]
+            return (
+                f"providers.{name}.base_url: {address} is the address of this gateway. Set it to that of the "
+                f"upstream, or choose another port. Without providers in the configuration, the address comes from "
+                f"OPENAI_BASE_URL or ANTHROPIC_BASE_URL, which may have been set for clients."
+            )
+    return None
+
+
+def _is_address_of(url: str, server: Server) -> bool:
+    """Return whether a URL leads to the server. A server bound to all addresses is recognized by loopback ones."""
+    parts = urlsplit(url)
+    if parts.scheme != "http" or (parts.port or 80) != server.port:
+        return False
+    asked, bound = _address(parts.hostname or ""), _address(server.host)
+    if asked is None or bound is None:
+        return parts.hostname == server.host
+    return asked == bound or (bound.is_unspecified and asked.is_loopback)
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the address, or None for a host name other than localhost: names are not looked up."""
+    try:
+        return ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        return None

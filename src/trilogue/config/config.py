@@ -7,11 +7,12 @@ when a file is read; a `Config` in memory is complete and never changes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from random import Random
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, inspect
 
 from trilogue.base.secrets import Secret
 from trilogue.gateway.access.settings import ClientKeySettings
@@ -37,6 +38,8 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Workers = Annotated[int, Meta(ge=1, le=256)]
 Bytes = Annotated[int, Meta(ge=1024, le=1024**3)]
 Mode = Literal["declare", "strict"]
+_MAKERS = frozenset({"", "openai", "anthropic", "azure"})
+"""presets of those who serve GPT or Claude under the names that clients know, and of none"""
 
 
 class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -177,10 +180,6 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.providers[provider].timeouts.over(self.server.timeouts)
 
 
-_MAKERS = frozenset({"", "openai", "anthropic", "azure"})
-"""presets of those who serve GPT or Claude under the names that clients know, and of none"""
-
-
 def routable(name: str, provider: ProviderSettings) -> RoutableProvider:
     """Return what routing needs to know of a provider."""
     own_names = provider.is_demo or provider.preset not in _MAKERS
@@ -222,3 +221,38 @@ def _fingerprint(key: Secret | None) -> str | None:
     if key is None:
         return ""
     return key.fingerprint() if key else None
+
+
+def setting_paths() -> list[str]:
+    """Return the path of every setting: `server.port`, `providers.NAME.accounts[].key`, …"""
+    return list(_paths(inspect.type_info(Config), ""))
+
+
+@cache
+def settings_named(name: str) -> tuple[str, ...]:
+    """Return the paths of all settings that end with this name, those with the fewest steps first."""
+    found = [path for path in setting_paths() if path.rpartition(".")[2] == name]
+    return tuple(sorted(found, key=lambda path: path.count(".")))
+
+
+def inner_types(kind: inspect.Type) -> Iterator[tuple[str, inspect.Type]]:
+    """Yield the types directly inside a type, each with the step that a path takes to it."""
+    match kind:
+        case inspect.StructType():
+            yield from ((f".{field.name}", field.type) for field in kind.fields)
+        case inspect.DictType():
+            yield ".NAME", kind.value_type
+        case inspect.VarTupleType():
+            yield "[]", kind.item_type
+        case inspect.UnionType():
+            yield from (("", member) for member in kind.types)
+        case inspect.Metadata():
+            yield "", kind.type
+
+
+def _paths(kind: inspect.Type, path: str) -> Iterator[str]:
+    for step, inner in inner_types(kind):
+        here = f"{path}{step}".removeprefix(".")
+        if isinstance(kind, inspect.StructType):
+            yield here
+        yield from _paths(inner, here)
