@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.app.cli.admin_client import generated_key
+from trilogue.app.cli.local_admin import generated_key
 from trilogue.app.sealing import stored_sealer
 from trilogue.config.config import Config
 from trilogue.errors import TrilogueError

@@ -10,16 +10,8 @@ import click
 import pytest
 
 from tests.gateway.running import running
-from trilogue.app.cli.admin_client import (
-    AdminClient,
-    AdminRequestFailed,
-    address_file,
-    admin_client,
-    generated_key,
-    key_file,
-    read_key,
-    write_address,
-)
+from trilogue.app.cli.admin_client import AdminClient, AdminRequestFailed, admin_client
+from trilogue.app.cli.local_admin import address_file, generated_key, key_file, read_key, write_address
 
 CONFIG = """\
 server: {log: {level: debug}}

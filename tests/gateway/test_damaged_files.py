@@ -18,7 +18,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.gateway.process import started, until
-from trilogue.app.cli.admin_client import with_admin_key
+from trilogue.app.cli.local_admin import with_admin_key
 from trilogue.app.embed.asgi_http import serve_http
 from trilogue.app.embed.gateway import EmbeddedGateway
 from trilogue.app.stores import key_store

@@ -13,24 +13,23 @@ from importlib.util import find_spec
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
+from trilogue.base.addresses import is_loopback, is_url, leads_to_loopback, proxy_fault, url_fault
 from trilogue.base.clock import is_time
-from trilogue.base.headers import LEGAL_NAME, OF_CONNECTION
-from trilogue.base.problems import NAME, NAME_RULE
+from trilogue.base.problems import NAME, NAME_RULE, Findings, check_headers
 from trilogue.base.secrets import Secret
 from trilogue.config.config import Config, Server, routable
 from trilogue.config.references import foreign_reference
 from trilogue.errors import ClientError
-from trilogue.gateway.access.option_checks import key_option_problems
-from trilogue.gateway.admin.checks import MIN_SECRET, admin_secrets, admin_warnings, check_admin
-from trilogue.gateway.admin.settings import sign_on_problem
-from trilogue.gateway.features.cluster.problems import cluster_problems, cluster_warnings
-from trilogue.gateway.features.cluster.settings import POSTGRESQL
-from trilogue.gateway.features.tracing.settings import TracingSettings, tracing_problem
-from trilogue.gateway.limits.webhook_settings import WebhookSettings
+from trilogue.gateway.access.settings import key_option_problems
+from trilogue.gateway.admin.settings import admin_secrets, admin_warnings, check_admin, sign_on_problem
+from trilogue.gateway.features.capture.settings import check_capture
+from trilogue.gateway.features.cluster.settings import POSTGRESQL, check_cluster, cluster_warnings
+from trilogue.gateway.features.tracing.settings import check_tracing, tracing_problem, tracing_warnings
+from trilogue.gateway.limits.settings import check_webhook
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.errors import name_fault
 from trilogue.routing.models.routes import find_problems
-from trilogue.upstreams.addresses import is_loopback, official_urls, proxy_fault, url_fault
+from trilogue.upstreams.addresses import official_urls
 from trilogue.upstreams.client_accounts import client_account_problems
 from trilogue.upstreams.settings import DEMO_URL, ProviderSettings
 
@@ -38,10 +37,7 @@ MIN_SEAL_KEY = 32
 MIN_CLIENT_KEY = 8
 """smallest length in characters; a shorter key can be guessed in seconds"""
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
-_SET_BY_GATEWAY = OF_CONNECTION | {"accept-encoding", "content-type"}
 _LITERAL = "the secret is written in the file; use env:NAME or file:path to keep it out"
-Findings = Iterator[tuple[str, str]]
-"""pairs of the path of a setting and what is wrong with it"""
 
 
 def check(config: Config, *, providers_known: bool = True) -> Findings:
@@ -58,11 +54,11 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     yield from _check_rules(config)
     yield from _check_store("state.store", config.state.store, ("memory", "none"))
     yield from _check_store("usage.store", config.usage.store, ("none",))
-    yield from cluster_problems(config.cluster)
+    yield from check_cluster(config.cluster)
     yield from _check_unjudged_endpoints(config)
-    yield from _check_tracing(config.tracing)
-    yield from _check_webhook(config.webhook)
-    yield from _check_capture(config)
+    yield from check_tracing(config.tracing)
+    yield from check_webhook(config.webhook)
+    yield from check_capture(config.capture)
     for name, provider in config.providers.items():
         yield from _check_provider(f"providers.{name}", name, provider)
     if providers_known:
@@ -83,17 +79,17 @@ def warnings(config: Config) -> Findings:
             yield f"providers.{name}.verify_tls", "certificates are not verified: others can intercept the key"
         if provider.base_url in official_urls() and not provider.accounts and not provider.headers:
             yield f"providers.{name}.accounts", "there are none, but this API requires a key"
-        if provider.base_url.startswith("http://") and provider.accounts and not _is_on_loopback(provider.base_url):
+        if provider.base_url.startswith("http://") and provider.accounts and not leads_to_loopback(provider.base_url):
             yield f"providers.{name}.base_url", "http:// sends the key unencrypted"
     for alias in _unserved_aliases(config):
         yield f"aliases.{alias}", f"no provider serves {config.aliases[alias]}"
     yield from admin_warnings(config.admin)
     url = config.webhook.url.reveal() if config.webhook.url else ""
-    if url.startswith("http://") and not _is_on_loopback(url):
+    if url.startswith("http://") and not leads_to_loopback(url):
         yield "webhook.url", "http:// sends warnings unencrypted"
     yield from _state_warnings(config)
     yield from cluster_warnings(config.cluster, has_seal_keys=bool(config.seal_keys))
-    yield from _tracing_warnings(config.tracing)
+    yield from tracing_warnings(config.tracing)
 
 
 def reason_not_to_start(config: Config, environ: Mapping[str, str] | None = None) -> str | None:
@@ -146,7 +142,7 @@ def _check_store(path: str, store: Secret | None, named: Iterable[str]) -> Findi
         return
     kinds = f"use the path of a file, postgresql://… or {' or '.join(named)}"
     if where.startswith(POSTGRESQL):
-        if not _is_url(where):
+        if not is_url(where):
             yield path, "is not a valid URL"
     elif "://" in where:
         yield path, f"there is no such kind of store; {kinds}"
@@ -169,39 +165,6 @@ def _check_unjudged_endpoints(config: Config) -> Findings:
             yield f"server.unjudged_endpoints[{index}]", f"is none of {', '.join(known)}"
 
 
-def _check_tracing(tracing: TracingSettings) -> Findings:
-    if tracing.endpoint and (tracing.endpoint.startswith("demo") or url_fault(tracing.endpoint)):
-        yield "tracing.endpoint", "must be an http(s) URL without a user, a password or a key; put the key into headers"
-    yield from _check_headers("tracing.headers", tracing.headers)
-
-
-def _check_webhook(webhook: WebhookSettings) -> Findings:
-    if webhook.url and not webhook.url.reveal().startswith(("http://", "https://")):
-        yield "webhook.url", "must be an http(s) URL"
-    elif webhook.url and not _is_url(webhook.url.reveal()):
-        yield "webhook.url", "is not a valid URL"
-    if webhook.secret and len(webhook.secret.reveal()) < MIN_SECRET:
-        yield "webhook.secret", f"must have at least {MIN_SECRET} characters"
-    if webhook.secret is not None and webhook.url is None:
-        yield "webhook.secret", "needs webhook.url"
-
-
-def _check_capture(config: Config) -> Findings:
-    capture = config.capture
-    # The gateway and the commands may be started in different folders.
-    if capture.folder and not capture.folder.startswith(("/", "~/")):
-        yield "capture.folder", "must begin with / or ~/"
-    if capture.max_file_bytes > capture.max_total_bytes:
-        yield "capture.max_file_bytes", "is more than capture.max_total_bytes"
-
-
-def _is_url(text: str) -> bool:
-    try:
-        return bool(urlsplit(text).scheme)
-    except ValueError:
-        return False
-
-
 def _check_provider(path: str, name: str, provider: ProviderSettings) -> Findings:
     if not NAME.fullmatch(name):
         yield path, f"a provider's name {NAME_RULE}"
@@ -220,20 +183,12 @@ def _check_provider(path: str, name: str, provider: ProviderSettings) -> Finding
     yield from _check_proxies(f"{path}.proxies", provider.proxies)
     for index, account in enumerate(provider.accounts):
         yield from _check_proxies(f"{path}.accounts[{index}].proxies", account.proxies)
-    yield from _check_headers(f"{path}.headers", provider.headers)
+    yield from check_headers(f"{path}.headers", provider.headers)
     for index, model in enumerate(provider.models):
         model_fault = name_fault(model)
         if model_fault:
             yield f"{path}.models[{index}]", model_fault
     yield from _check_other_endpoints(path, provider)
-
-
-def _check_headers(path: str, headers: Iterable[str]) -> Findings:
-    for header in headers:
-        if not LEGAL_NAME.fullmatch(header):
-            yield path, "the name of a header must consist of letters, digits and dashes"
-        elif header.lower() in _SET_BY_GATEWAY:
-            yield f"{path}.{header}", "is set by the gateway itself"
 
 
 def _check_proxies(path: str, proxies: Iterable[Secret]) -> Findings:
@@ -261,16 +216,6 @@ def _state_warnings(config: Config) -> Findings:
     if where.startswith(POSTGRESQL) and not config.seal_keys:
         text = "there are none: the key is kept in the database, where whoever can read it can read what is stored"
         yield "seal_keys", text
-
-
-def _tracing_warnings(tracing: TracingSettings) -> Findings:
-    if not tracing.enabled and tracing != TracingSettings():
-        yield "tracing", "traces are off because tracing.enabled is not true"
-    if tracing.endpoint.startswith("http://") and not _is_on_loopback(tracing.endpoint):
-        if tracing.content:
-            yield "tracing.endpoint", "http:// sends prompts and responses unencrypted"
-        elif tracing.headers:
-            yield "tracing.endpoint", "http:// sends the headers unencrypted"
 
 
 def _unserved_aliases(config: Config) -> Iterator[str]:
@@ -321,10 +266,6 @@ def _proxies(config: Config) -> Iterator[tuple[str, Secret]]:
         for number, account in enumerate(provider.accounts):
             path = f"providers.{name}.accounts[{number}].proxies"
             yield from ((f"{path}[{index}]", proxy) for index, proxy in enumerate(account.proxies))
-
-
-def _is_on_loopback(url: str) -> bool:
-    return is_loopback(urlsplit(url).hostname or "")
 
 
 def package_problem(config: Config) -> str | None:

@@ -22,8 +22,14 @@ from trilogue.gateway.features.capture.settings import CaptureSettings
 from trilogue.gateway.features.cluster.settings import ClusterSettings
 from trilogue.gateway.features.tracing.settings import TracingSettings
 from trilogue.gateway.features.usage.settings import UsageSettings
-from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits, SharedLimits
-from trilogue.gateway.limits.webhook_settings import WebhookSettings
+from trilogue.gateway.limits.settings import (
+    NO_BUDGET,
+    NO_LIMITS,
+    BudgetSettings,
+    RateLimits,
+    SharedLimits,
+    WebhookSettings,
+)
 from trilogue.gateway.log.settings import Log
 from trilogue.model import Severity, Usage
 from trilogue.routing.models.router import Router
@@ -226,6 +232,12 @@ def _fingerprint(key: Secret | None) -> str | None:
 def setting_paths() -> list[str]:
     """Return the path of every setting: `server.port`, `providers.NAME.accounts[].key`, …"""
     return list(_paths(inspect.type_info(Config), ""))
+
+
+def short_form(struct: type[Struct]) -> str:
+    """Return the field that a plain string is short for in settings of this type; "" if they have no short form."""
+    name: str = getattr(struct, "short", "")
+    return name
 
 
 @cache

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from trilogue.base.addresses import proxy_fault
 from trilogue.base.secrets import Secret
 from trilogue.config.config import Config
-from trilogue.upstreams.addresses import proxy_fault
 from trilogue.upstreams.settings import ProviderSettings
 
 NAME = ".env"

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import inspect
 from msgspec.structs import replace
 
+from trilogue.base.addresses import url_fault
 from trilogue.base.problems import Problem, join
 from trilogue.base.secrets import CLIENT
 from trilogue.config.checks import check
@@ -29,11 +30,11 @@ from trilogue.config.price_file import with_price_file
 from trilogue.config.reader import REQUIRED, Reader
 from trilogue.config.yaml_file import MAX_BYTES, YamlDocument, read_document
 from trilogue.errors import ConfigError
-from trilogue.gateway.features.cluster.problems import postgresql_fault
+from trilogue.gateway.features.cluster.settings import postgresql_fault
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS, RICHEST
 from trilogue.storage.locations import FILE_NAME, config_directory
-from trilogue.upstreams.addresses import is_azure, url_fault
+from trilogue.upstreams.addresses import is_azure
 from trilogue.upstreams.settings import DEMO_URL, AccountSettings, ProviderSettings, VendorName
 from trilogue.vendors.presets import PRESETS
 from trilogue.vendors.profiles.vendors import vendor_named

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from trilogue.app.cli.admin_client import key_file, wants_generated_key
+from trilogue.app.cli.local_admin import key_file, wants_generated_key
 from trilogue.app.cli.local_servers import find_local_servers
 from trilogue.app.cli.tables import counted
 from trilogue.app.stores import locations_of, server_faults, unwritable

@@ -21,8 +21,7 @@ from trilogue.app.cli.tables import aligned
 from trilogue.base.clock import parse_time
 from trilogue.config.config import Config
 from trilogue.gateway.access.managed import ManagedKey
-from trilogue.gateway.access.option_checks import key_option_problems
-from trilogue.gateway.access.settings import KeyOptions
+from trilogue.gateway.access.settings import KeyOptions, key_option_problems
 from trilogue.gateway.features.client_keys import KEY_NAME, shown_key
 
 _COLUMNS = ("key", "status", "ends in", "owner", "models", "limits", "budget", "expires")

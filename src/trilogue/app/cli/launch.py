@@ -22,11 +22,11 @@ from trilogue.app.cli.start_message import NO_MODEL, Start, example_model
 from trilogue.app.sealing import NoSealKey, stored_sealer
 from trilogue.app.stores import unwritable
 from trilogue.app.transports import event_loop
+from trilogue.base.addresses import url_fault
 from trilogue.config.environment import with_dotenv
 from trilogue.config.load import find, load
 from trilogue.errors import ClientError, ConfigError
 from trilogue.storage.locations import state_directory
-from trilogue.upstreams.addresses import url_fault
 
 LOG_FILE = "launch.log"
 NO_KEY = "none-needed"

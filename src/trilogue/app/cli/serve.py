@@ -19,8 +19,8 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue import Sealer, __version__
-from trilogue.app.cli.admin_client import key_file, remove_address, wants_generated_key, with_admin_key, write_address
 from trilogue.app.cli.configured import why_unusable
+from trilogue.app.cli.local_admin import key_file, remove_address, wants_generated_key, with_admin_key, write_address
 from trilogue.app.cli.local_servers import LocalServer, find_local_servers
 from trilogue.app.cli.sockets import NotStarted, listen, listen_for_admins, reachable
 from trilogue.app.cli.start_message import Start, welcome

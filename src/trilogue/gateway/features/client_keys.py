@@ -14,8 +14,7 @@ import structlog
 from trilogue.base.clock import parse_time
 from trilogue.gateway.access.key_store import KeyExists, KeyStore, NoSuchKey
 from trilogue.gateway.access.managed import ManagedKey
-from trilogue.gateway.access.option_checks import key_option_problems
-from trilogue.gateway.access.settings import KeyOptions
+from trilogue.gateway.access.settings import KeyOptions, key_option_problems
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json

@@ -19,7 +19,7 @@ import structlog
 from msgspec import Struct
 
 from trilogue.errors import TrilogueError
-from trilogue.gateway.limits.webhook_settings import WebhookSettings
+from trilogue.gateway.limits.settings import WebhookSettings
 from trilogue.model import Json
 from trilogue.net.client.interface import UpstreamRequest, UpstreamTimeouts
 from trilogue.net.client.transport import HttpTransport
