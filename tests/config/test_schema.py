@@ -10,6 +10,7 @@ from tests.each import each
 from trilogue.config.config import Config, setting_paths
 from trilogue.config.load import parse
 from trilogue.config.schema import field_docs, json_schema
+from trilogue.upstreams.build import router_of
 from trilogue.upstreams.profiles import PROFILES
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -74,6 +75,6 @@ def test_the_example_in_the_documentation_works() -> None:
     """The example works, because people copy it."""
     text = (DOCS / "configuration.md").read_text("utf-8").partition("```yaml\n")[2].partition("```")[0]
     environ = {"TRILOGUE_KEY": "a-client-key", "OPENAI_API_KEY": "b", "WORK_KEY": "c"}
-    router = parse(text.encode(), environ, DOCS).router()
+    router = router_of(parse(text.encode(), environ, DOCS))
     assert router.resolve("fast").targets == (("local", "qwen3"),)
     assert router.resolve("gpt-5").targets == (("openai", "gpt-5"),)

@@ -39,6 +39,7 @@ from trilogue.gateway.features.usage.ledger.tables import LedgerTables
 from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.locations import LIMITS_FILE, Locations
+from trilogue.upstreams.build import router_of
 from trilogue.upstreams.settings import ProviderSettings
 
 KEYS = 60
@@ -174,7 +175,7 @@ class World:
         tables = LedgerTables(SqliteDatabase(folder / "usage.db"))
         self.usage = UsageObserver(UsageLedger(tables, folder / "usage.live", 400.0))
         books = {name: one.price_book() for name, one in config.providers.items()}
-        self.usage.configure(config.router(), books)
+        self.usage.configure(router_of(config), books)
         servers = {name: HostileServer(name) for name in config.providers}
         self.state = Worker(self._pool, _transports(servers, config), Sealer([bytes(32)]), None, [self.usage])
         self.gateway = self.state.gateway(config)

@@ -17,7 +17,7 @@ from trilogue.base.addresses import is_loopback, is_url, leads_to_loopback, prox
 from trilogue.base.clock import is_time
 from trilogue.base.problems import NAME, NAME_RULE, Findings, check_headers
 from trilogue.base.secrets import Secret
-from trilogue.config.config import Config, Server, routable
+from trilogue.config.config import Config, Server
 from trilogue.config.references import foreign_reference
 from trilogue.errors import ClientError
 from trilogue.gateway.access.settings import key_option_problems
@@ -30,6 +30,7 @@ from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.errors import name_fault
 from trilogue.routing.models.routes import find_problems
 from trilogue.upstreams.addresses import official_urls
+from trilogue.upstreams.build import routable, router_of
 from trilogue.upstreams.client_accounts import client_account_problems
 from trilogue.upstreams.settings import DEMO_URL, ProviderSettings
 
@@ -220,7 +221,7 @@ def _state_warnings(config: Config) -> Findings:
 
 def _unserved_aliases(config: Config) -> Iterator[str]:
     """Yield the aliases of models that no provider, route or default serves."""
-    router = config.router()
+    router = router_of(config)
     for alias in config.aliases:
         try:
             router.resolve(alias)

@@ -30,6 +30,7 @@ from trilogue.routing.pool.pools import Pools, describe
 from trilogue.storage.file import FileStore
 from trilogue.storage.locations import state_directory
 from trilogue.storage.vault import Vault, check_name
+from trilogue.upstreams.build import pools_of
 from trilogue.upstreams.state.sync import load_into, write_now
 
 Action = Callable[[Pools, tuple[Pool, Account], float], None]
@@ -168,7 +169,7 @@ def _load_pools(path: str | None, now: float) -> Pools:
     config, _ = read_configuration(path)
     if not config.pool.persist:
         raise click.UsageError(NOT_PERSISTED)
-    pools = config.pools(SystemRandom())
+    pools = pools_of(config, SystemRandom(), config.server.workers)
     load_into(pools, _store(path), now)
     return pools
 

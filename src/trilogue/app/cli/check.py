@@ -31,6 +31,7 @@ from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS
 from trilogue.routing.models.router import Upstream
 from trilogue.storage.database import database_of
 from trilogue.storage.locations import state_directory
+from trilogue.upstreams.build import router_of
 from trilogue.upstreams.settings import ProviderSettings
 from trilogue.vendors.prices.book import HOUR_SECONDS
 
@@ -129,7 +130,7 @@ def _rules_of(route: RouteSettings) -> str:
 
 def _ruled_names(config: Config) -> Iterator[str]:
     """Yield the known names that rules of a route hold for although they do not go by it."""
-    router = config.router()
+    router = router_of(config)
     ruled = [route for route in config.routes if route.has_rules]
     fixed = [f"{one.provider}/{one.model}" for route in ruled for one in route.chain() if "$" not in one.model]
     for name in dict.fromkeys([*router.names, *fixed]):
@@ -219,7 +220,7 @@ def _unpriced_targets(config: Config, hour: int) -> Iterator[tuple[str, str]]:
 
 def _named_targets(config: Config) -> set[Upstream]:
     """Return all targets that the configuration names: in aliases, routes, lists of models, and for its keys."""
-    router = config.router()
+    router = router_of(config)
     found = set(router.named_targets())
     fixed = (target for route in config.routes for target in route.chain() if "$" not in target.model)
     found |= {Upstream(target.provider, target.model) for target in fixed}

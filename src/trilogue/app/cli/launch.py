@@ -27,6 +27,7 @@ from trilogue.config.environment import with_dotenv
 from trilogue.config.load import find, load
 from trilogue.errors import ClientError, ConfigError
 from trilogue.storage.locations import state_directory
+from trilogue.upstreams.build import router_of
 
 LOG_FILE = "launch.log"
 NO_KEY = "none-needed"
@@ -134,7 +135,7 @@ def _with_own_gateway(row: LaunchClient, options: LaunchOptions, arguments: tupl
 
 def _chosen_model(start: Start, row: LaunchClient) -> str | None:
     """Return a model for a client; None if its own choice is served. Raises NotStarted if no model is known."""
-    router = start.config.router()
+    router = router_of(start.config)
     only = router.only_model()
     if only is not None:
         return only

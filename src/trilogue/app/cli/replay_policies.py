@@ -35,6 +35,7 @@ from trilogue.policies.shipped.approve import ApprovalQuestion
 from trilogue.policies.shipped.judge import JudgeQuestion
 from trilogue.routing.models.errors import NoRoute
 from trilogue.translate.compare.documents import read_document
+from trilogue.upstreams.build import router_of
 
 PASSES, CHANGES, CANNOT = 0, 1, 2
 NAMES = ("without", "with")
@@ -157,7 +158,7 @@ def _entry(written: Any, folder: Path) -> dict[str, Json]:
 
 def _of_config(config: Config, name: str) -> Chooser:
     """Return what chooses policies as the gateway with this configuration does."""
-    router = config.router()
+    router = router_of(config)
     table, keys = policy_table(config, router), {key.name: key.policies for key in config.keys}
     if table is None:
         raise PolicyError(f"{name} configures no policies")
