@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 
 from trilogue.app.cli.configured import CONFIG, read_configuration
 from trilogue.app.cli.stores import note_change, open_key_store, open_store
-from trilogue.app.cli.tables import counted, size_text, time_since
+from trilogue.app.cli.tables import aligned, counted, size_text, time_since
 from trilogue.app.stores import locations_of
 from trilogue.base.json.text import dump
 from trilogue.config.config import Config
@@ -130,10 +130,7 @@ def table(lines: Sequence[OwnerStatistics], now: float) -> str:
                 time_since(line.newest, now),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return aligned(rows)
 
 
 def name_of(owner: str) -> str:

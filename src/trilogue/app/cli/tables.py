@@ -13,6 +13,19 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def with_numbers(rows: Sequence[Sequence[str]], left: int) -> str:
+    """Return rows of cells as a table with numbers aligned to the right. The first `left` columns are text."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            f"{cell:<{width}}" if column < left else f"{cell:>{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
 def time_until(when: float, now: float) -> str:
     """Return how long it is until something happens, for people."""
     return f"in {duration(when - now)}"
