@@ -32,9 +32,9 @@ from msgspec.structs import replace
 
 from trilogue.app.cli.admin_client import AdminClient, AdminRequestFailed
 from trilogue.app.cli.launch_clients import CATALOGUE_FILE, LaunchClient, LaunchSetup, setup_of
+from trilogue.app.cli.launch_summary import Summary
 from trilogue.app.cli.sockets import NotStarted, listen
 from trilogue.app.embed.gateway import EmbeddedGateway
-from trilogue.app.embed.summary import Summary
 from trilogue.base.json.text import dump, parse_object
 from trilogue.base.secrets import Secret
 from trilogue.config.config import Config
