@@ -1,7 +1,8 @@
-"""Shared by the commands that work on files: reading, errors of use, the type of `--protocol` options."""
+"""Read what the options of a command name: files, protocols, the variable with a key. Errors of use name the option."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,3 +71,13 @@ def misuse() -> Iterator[None]:
         yield
     except Misuse as error:
         raise click.UsageError(str(error)) from None
+
+
+def key_in(name: str | None) -> str:
+    """Return the key in the variable that `--key-env` names; "" without the option. Raises UsageError."""
+    if name is None:
+        return ""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        raise click.UsageError(f"--key-env: the variable {name} is not set")
+    return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from typing import TypedDict, Unpack
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ import click
 
 from trilogue import BadRequest, Protocol
 from trilogue.app.cli.conversion import looks_like_stream
-from trilogue.app.cli.files import PROTOCOL, naming, read
+from trilogue.app.cli.files import PROTOCOL, key_in, naming, read
 from trilogue.app.cli.probe import ProbeResult, probe_server, refusal
 from trilogue.app.cli.probe_client import ProbedServer
 from trilogue.app.cli.tables import counted
@@ -135,21 +134,12 @@ def lint_url(url: str, protocol: Protocol, model: str, key_env: str | None, own:
     """
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise click.UsageError("--url must be an http or https URL")
-    server = ProbedServer(url=url, protocol=protocol, model=model, key=_key(key_env))
+    server = ProbedServer(url=url, protocol=protocol, model=model, key=key_in(key_env))
     findings = asyncio.run(_probe(server, own))
     broken = sum(finding.severity == "error" for finding in findings)
     click.echo(f"{counted(broken, 'broken rule')}, {counted(len(findings) - broken, 'note')}", err=True)
     if broken:
         sys.exit(FINDINGS)
-
-
-def _key(name: str | None) -> str:
-    if name is None:
-        return ""
-    value = os.environ.get(name, "").strip()
-    if not value:
-        raise click.UsageError(f"--key-env: the variable {name} is not set")
-    return value
 
 
 async def _probe(server: ProbedServer, own: bool) -> list[Finding]:
