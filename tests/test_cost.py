@@ -45,6 +45,7 @@ from trilogue.net.server.known_heads import KnownHeads
 from trilogue.protocols.stream.response_context import Reply
 from trilogue.routing.pool.decision import Attempt
 from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.upstreams.build import router_of
 
 MARGIN = 1.2
 EVENTS = 200
@@ -322,7 +323,7 @@ def test_calls_for_metrics_and_usage(tmp_path: Path, pair: tuple[Protocol, Proto
     (tmp_path / "priced.yaml").write_text(priced.replace("PROTOCOL", pair[1].value))
     usage = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), tmp_path / "usage.live", 30))
     config = load(tmp_path / "priced.yaml", {})
-    usage.configure(config.router(), {name: one.price_book() for name, one in config.providers.items()})
+    usage.configure(router_of(config), {name: one.price_book() for name, one in config.providers.items()})
     without = _least(lambda: _plain(tmp_path, pair))
     counted = _least(lambda: _plain(tmp_path, pair, [RequestMetrics(), usage]))
     assert without < counted <= without * (1 + OBSERVERS_SHARE)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trilogue.config.checks import exposure_problem
 from trilogue.config.load import parse
-from trilogue.config.network import exposure_problem
 from trilogue.vendors.table import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent

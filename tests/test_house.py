@@ -90,10 +90,10 @@ def test_class_names_used_twice_are_found() -> None:
     ("name", "text", "found"),
     [
         ("gateway.worker", "from trilogue.config import Config", True),
-        ("gateway.worker", "from trilogue.config.types import Server, Config", True),
+        ("gateway.worker", "from trilogue.config.config import Server, Config", True),
         ("gateway.worker", "from trilogue.config import Secret", False),
         ("gateway.worker", "from trilogue.elsewhere import Config", False),
-        ("config.load", "from trilogue.config.types import Config", False),
+        ("config.load", "from trilogue.config.config import Config", False),
         ("cli.serve", "from trilogue.config import Config", False),
     ],
 )

@@ -116,6 +116,7 @@ def test_help_loads_no_translation() -> None:
     modules = loaded_by("from trilogue.__main__ import main")
     assert {module for module in modules if module.startswith(("trilogue.", "msgspec"))} == {
         "trilogue.__main__",
+        "trilogue.app",
         "trilogue.app.cli",
         "trilogue.app.cli.app",
         "trilogue.errors",

@@ -12,7 +12,7 @@ import pytest
 
 from trilogue.app.cli.local_admin import generated_key
 from trilogue.app.sealing import stored_sealer
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.errors import TrilogueError
 from trilogue.gateway.features.cluster.identity import node_identity
 from trilogue.storage.vault import Vault

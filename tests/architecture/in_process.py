@@ -24,6 +24,7 @@ from trilogue.gateway.log.lines import journal
 from trilogue.net.client.transport import HttpTransport
 from trilogue.net.server.listener import Listener
 from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.upstreams.build import router_of
 
 
 class Watched(NamedTuple):
@@ -42,7 +43,7 @@ async def gateway_in_process(folder: Path, config: str) -> AsyncIterator[Watched
     journal.open(None)
     settings = load(file, {})
     usage = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), folder / "usage.live", 30))
-    usage.configure(settings.router(), {name: one.price_book() for name, one in settings.providers.items()})
+    usage.configure(router_of(settings), {name: one.price_book() for name, one in settings.providers.items()})
     worker = Worker(
         folder / "pool.db", lambda: lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), observers=[usage]
     )

@@ -19,6 +19,7 @@ from trilogue.config.load import load
 from trilogue.routing.pool.pools import Pools
 from trilogue.storage.file import FileStore
 from trilogue.storage.locations import state_directory
+from trilogue.upstreams.build import pools_of
 from trilogue.upstreams.state.sync import FILE_NAME, StateSync, load_into
 
 CONFIG = """
@@ -50,7 +51,7 @@ def state_file(home: Path) -> Path:
 
 
 def configured(home: Path) -> Pools:
-    return load(home / "trilogue.yaml", {"HOME": str(home)}).pools(Random(1))
+    return pools_of(load(home / "trilogue.yaml", {"HOME": str(home)}), Random(1), workers=1)
 
 
 def test_accounts_of_a_gateway_that_has_never_run(home: Path) -> None:
@@ -249,7 +250,7 @@ def test_a_refused_key_is_known_as_such_without_the_key(home: Path, monkeypatch:
     """Without the key, a refused key is shown as such. With it, the command also sees whether the key has changed."""
     (home / "trilogue.yaml").write_text(CONFIG.replace("key-a", "env:FIRST"))
     environ = {"HOME": str(home), "FIRST": "key-a"}
-    pools = load(home / "trilogue.yaml", environ).pools(Random(1))
+    pools = pools_of(load(home / "trilogue.yaml", environ), Random(1), workers=1)
     keeper = StateSync(pools, FileStore(state_file(home)), time.time())
     journey = pools.begin(time.time(), "req_1", [("p", "m")])
     journey.next(time.time())

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from trilogue.app.cli.launch import launch
 from trilogue.app.cli.launch_clients import CLIENTS, LaunchClient, setup_of
 from trilogue.app.cli.launch_run import MAX_LOG_BYTES, opened_log
-from trilogue.app.embed.summary import Summary
+from trilogue.app.cli.launch_summary import Summary
 from trilogue.vendors.table import PRESETS
 from trilogue.vendors.vendor import Preset
 

@@ -18,7 +18,7 @@ from tests.forking import run_text
 from tests.state.responses.making import conversation, item, response
 from trilogue import Sealer
 from trilogue.app.cli.app import app
-from trilogue.app.cli.state import Progress, state
+from trilogue.app.cli.state import PruneProgress, state
 from trilogue.gateway.access.client_keys import new_key_id, owner_of
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.store.types import StoredReasoning
@@ -234,7 +234,7 @@ def test_check_refuses_other_stores(home: Path, setting: str) -> None:
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("trilogue.app.cli.state.PROGRESS_SECONDS", 0.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    progress = Progress("deleted")
+    progress = PruneProgress("deleted")
     progress.add(1_500)
     progress.end()
     assert capsys.readouterr().err == "\r1,500 deleted\n"

@@ -114,6 +114,6 @@ MISSING = {
 def test_a_package_that_is_missing(home: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Also with --offline: the gateway would not start."""
     package, setting, extra = MISSING[text]
-    monkeypatch.setattr("trilogue.config.packages.find_spec", lambda name: None if name == package else object())
+    monkeypatch.setattr("trilogue.config.checks.find_spec", lambda name: None if name == package else object())
     line = f"{setting}: needs {package}, which is not installed: pip install 'trilogue[{extra}]'"
     assert checked(home, text) == checked(home, text, "--offline") == (2, [line])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from trilogue.config.checks import warnings
 from trilogue.config.load import parse
-from trilogue.config.validate import warnings
 from trilogue.errors import ConfigError
 from trilogue.gateway.admin.settings import Role, SignOnSettings
 

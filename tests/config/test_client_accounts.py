@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
+from trilogue.config.config import Config
 from trilogue.config.load import parse
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.vendors.addresses import KEY_HOSTS, vendor_of_host, vendor_of_key
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from trilogue.app.stores import locations_at
+from trilogue.config.checks import warnings
+from trilogue.config.config import Config
 from trilogue.config.load import parse
-from trilogue.config.types import Config
-from trilogue.config.validate import warnings
 from trilogue.errors import ConfigError
 
 PASSWORD = "canary-pw"

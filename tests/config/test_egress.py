@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from trilogue.config.config import Config
 from trilogue.config.load import environment_config, parse
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 
 KEYS = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"}

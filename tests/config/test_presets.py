@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
+from trilogue.config.config import Config
 from trilogue.config.load import environment_config, parse
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.model import Protocol
 from trilogue.routing.models.errors import NoRoute
 from trilogue.upstreams.addresses import endpoint
+from trilogue.upstreams.build import router_of
 from trilogue.vendors.table import PRESETS, PROFILED
 from trilogue.vendors.vendor import Preset
 
@@ -47,7 +48,7 @@ def test_a_name_is_enough(text: str) -> None:
     assert key_of(config, "deepseek") == "key-of-deepseek"
     assert deepseek.profile_for("deepseek-chat").reasoning_field == "reasoning_content"
     assert ollama.protocols == (CHAT, MESSAGES, RESPONSES)
-    assert (ollama.accounts, config.timeouts("ollama").first_byte) == ((), 900)
+    assert (ollama.accounts, ollama.timeouts.over(config.server.timeouts).first_byte) == ((), 900)
 
 
 @each("preset", PRESETS.values(), ids=lambda preset: preset.name)
@@ -168,7 +169,7 @@ default_provider: deepseek
     assert list(config.served) == ["openai", "ollama"]
     assert [account.name for account in config.providers["openai"].accounts] == ["second"]
     assert config.providers["deepseek"].absence == "environment variable DEEPSEEK_API_KEY is not set"
-    router = config.router()
+    router = router_of(config)
     assert router.resolve("a-1").targets == (("ollama", "y"),)
     for model in ("fast", "deepseek/x"):
         with pytest.raises(NoRoute, match="provider deepseek is not available: environment variable DEEPSEEK_API_KEY"):
@@ -202,11 +203,11 @@ def test_keys_in_the_environment() -> None:
     ],
 )
 def test_names_of_vendors_lead_to_them(model: str, provider: str) -> None:
-    assert environment_config(KEYS).router().resolve(model).targets == ((provider, model),)
+    assert router_of(environment_config(KEYS)).resolve(model).targets == ((provider, model),)
 
 
 @each("model", ["gpt-5", "claude-sonnet-5", "deepseek-r1:8b", "qwen3:32b"])
 def test_other_presets_do_not_get_them(model: str) -> None:
     """Ollama speaks all protocols, and DeepSeek Messages, but neither serves GPT or Claude."""
     with pytest.raises(NoRoute):
-        read("providers: {deepseek: {}, qwen: {}, ollama: {}}").router().resolve(model)
+        router_of(read("providers: {deepseek: {}, qwen: {}, ollama: {}}")).resolve(model)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
-from trilogue.config.dotenv import with_dotenv
+from trilogue.config.environment import with_dotenv
 from trilogue.config.load import load, parse
 from trilogue.config.references import resolve
 from trilogue.errors import ConfigError

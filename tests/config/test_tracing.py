@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from trilogue.app.cli.app import app
+from trilogue.config.checks import warnings
 from trilogue.config.load import parse
-from trilogue.config.validate import warnings
 from trilogue.errors import ConfigError
 from trilogue.gateway.features.tracing.settings import TracingSettings, tracing_problem
 

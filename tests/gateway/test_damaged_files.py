@@ -22,8 +22,8 @@ from trilogue.app.cli.local_admin import with_admin_key
 from trilogue.app.embed.asgi_http import serve_http
 from trilogue.app.embed.gateway import EmbeddedGateway
 from trilogue.app.stores import key_store
+from trilogue.config.config import Config
 from trilogue.config.load import load
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.access.audit_log import Actor
 from trilogue.gateway.access.settings import KeyOptions

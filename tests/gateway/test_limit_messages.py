@@ -24,6 +24,7 @@ from trilogue.gateway.limits.shared_table import LazyTable, LimitTable, MemoryTa
 from trilogue.gateway.limits.webhook import Webhook
 from trilogue.net.client.transport import HttpTransport
 from trilogue.storage.store import StoreUnavailable
+from trilogue.upstreams.build import pools_of, router_of
 from trilogue.upstreams.catalog import Catalog
 from trilogue.upstreams.refused_reasoning import RefusedReasoning
 from trilogue.upstreams.upstreams import Upstreams, UpstreamState
@@ -70,13 +71,15 @@ def refusal(
     leases = None if leasing is None else Granted(leasing)
     state = LimitState(table, Webhook(), leases)
     config = parse(CONFIG, {}, Path())
-    known = UpstreamState(config.pools(Random(1)), Catalog(), RefusedReasoning(), lambda: None)
+    known = UpstreamState(
+        pools_of(config, Random(1), config.server.workers), Catalog(), RefusedReasoning(), lambda: None
+    )
     upstreams = Upstreams(config.providers, config.server.timeouts, lambda provider, proxy: HttpTransport(), known)
     limiter = Limiter(
         limit_rules(config),
         state,
         lambda record, now: None,
-        unpriced=lambda model: upstreams.unpriced(config.router(), model),
+        unpriced=lambda model: upstreams.unpriced(router_of(config), model),
     )
     for _ in range(times - 1):
         asyncio.run(limiter.begin(key, Asked(model, ""), estimate))

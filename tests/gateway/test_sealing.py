@@ -9,7 +9,7 @@ import pytest
 from tests.state.responses.postgres import Server
 from trilogue.app.sealing import NoSealKey, known_keys, stored_sealer
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.storage.database.postgresql import PostgresqlDatabase
 from trilogue.storage.shared_secret import shared_secret

@@ -8,8 +8,8 @@ from typing import Any
 
 from trilogue import Sealer
 from trilogue.app.worker import Worker
+from trilogue.config.config import Config
 from trilogue.config.load import parse
-from trilogue.config.types import Config
 from trilogue.gateway.access.client_keys import owner_of
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.observer import Observer

@@ -15,7 +15,7 @@ from tests.scripted.server import KEY, ScriptedUpstream
 from trilogue import ClientError, HttpSettings, Protocol
 from trilogue.app.embed.sdk import clients
 from trilogue.app.embed.sdk.upstream import find_upstream
-from trilogue.upstreams.addresses import url_fault
+from trilogue.base.addresses import url_fault
 from trilogue.vendors.table import PRESETS
 from trilogue.vendors.vendor import Preset
 

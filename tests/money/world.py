@@ -30,14 +30,15 @@ from tests.timing import turns
 from trilogue import Sealer
 from trilogue.app.embed.asgi_http import serve_http
 from trilogue.app.worker import Worker
+from trilogue.config.config import Config
 from trilogue.config.load import parse
-from trilogue.config.types import Config
 from trilogue.gateway.endpoints.app import GatewayApp
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery
 from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.locations import LIMITS_FILE, Locations
+from trilogue.upstreams.build import router_of
 from trilogue.upstreams.settings import ProviderSettings
 
 KEYS = 60
@@ -173,7 +174,7 @@ class World:
         tables = LedgerTables(SqliteDatabase(folder / "usage.db"))
         self.usage = UsageObserver(UsageLedger(tables, folder / "usage.live", 400.0))
         books = {name: one.price_book() for name, one in config.providers.items()}
-        self.usage.configure(config.router(), books)
+        self.usage.configure(router_of(config), books)
         servers = {name: HostileServer(name) for name in config.providers}
         self.state = Worker(self._pool, lambda: _transports(servers, config), Sealer([bytes(32)]), None, [self.usage])
         self.gateway = self.state.gateway(config)

@@ -15,10 +15,8 @@ from tests.scripted.http import chunk, head, stream_head, whole
 from tests.scripted.server import KEY, ScriptedUpstream
 from tests.scripted.thread import running
 from trilogue import Protocol
-from trilogue.app.cli.live.asks import ProbeRequest, asks
-from trilogue.app.cli.live.client import Received
-from trilogue.app.cli.live.judge import judge
-from trilogue.app.cli.live.live_rules import LIVE_RULES, live_rules_table
+from trilogue.app.cli.probe import LIVE_RULES, ProbeRequest, asks, judge, live_rules_table
+from trilogue.app.cli.probe_client import Received
 from trilogue.lint import lint_request
 
 DOC = Path(__file__).resolve().parents[2] / "docs" / "lint.md"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trilogue.base.clock import parse_time
+from trilogue.config.config import Config
 from trilogue.config.policies import lists_policies, make_policy
-from trilogue.config.types import Config
 from trilogue.gateway.access.client_keys import ClientKey, ConfiguredKey, owner_of
 from trilogue.gateway.access.settings import ClientKeySettings, KeyOptions
 from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS, LimitRules, SharedLimits

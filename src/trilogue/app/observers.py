@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trilogue import __version__
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.features.metrics.families import BUILD, SPANS
 from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.gateway.observer import Observer
+from trilogue.upstreams.build import router_of
 
 if TYPE_CHECKING:
     from trilogue.gateway.features.tracing.observer import Tracing
@@ -44,10 +45,10 @@ class WorkerObservers:
     def configure(self, config: Config) -> None:
         """Take what observers must know of the configuration, at the start and at each reload."""
         if self.metrics is not None:
-            self.metrics.requests.configure(config.router().named_targets())
+            self.metrics.requests.configure(router_of(config).named_targets())
         if self.usage is not None:
             books = {name: provider.price_book() for name, provider in config.providers.items()}
-            self.usage.configure(config.router(), books)
+            self.usage.configure(router_of(config), books)
         if self._tracing is not None:
             self._tracing.configure(config.providers)
 

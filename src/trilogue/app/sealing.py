@@ -15,7 +15,7 @@ from pathlib import Path
 
 from trilogue.base.cipher import KEY_BYTES
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.errors import TrilogueError
 from trilogue.gateway.conversations.store.types import StoreAway, StoreError
 from trilogue.storage.aside import set_aside

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from trilogue.app.sealing import has_keys_here
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.access.key_store import KeyStore
 from trilogue.gateway.access.managed_keys import mark_file
 from trilogue.gateway.conversations.settings import StateSettings

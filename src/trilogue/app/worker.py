@@ -33,7 +33,7 @@ from trilogue.app.stores import locations_at
 from trilogue.base.cipher import KEY_BYTES
 from trilogue.base.clock import steady_time
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.access.access import Access
 from trilogue.gateway.access.managed_keys import ManagedKeys
 from trilogue.gateway.admin.administration import Administration
@@ -64,6 +64,7 @@ from trilogue.storage.locations import KEYS_FILE, LIMITS_FILE, Locations
 from trilogue.storage.memory import MemoryStore
 from trilogue.storage.store import StoreHealth
 from trilogue.translate.reasoning.seal import Sealer
+from trilogue.upstreams.build import pools_of, router_of
 from trilogue.upstreams.catalog import Catalog
 from trilogue.upstreams.provider import TransportFor
 from trilogue.upstreams.refused_reasoning import RefusedReasoning
@@ -119,7 +120,7 @@ class Worker:
 
         Whatever can fail comes before anything is changed, so that a bad reload leaves all as it was.
         """
-        router = config.router()
+        router = router_of(config)
         policies = policy_table(config, router, {ApprovalQuestion: self.approvals.ask})
         configured = configured_keys(config)
         upstreams, stores = self._carried_over(config)
@@ -227,7 +228,7 @@ class WorkerPools:
     def configure(self, config: Config) -> Pools:
         """Return pools for this configuration, which know what those of the last one knew."""
         now = steady_time()
-        pools = config.pools(SystemRandom())
+        pools = pools_of(config, SystemRandom(), config.server.workers)
         successor = None
         if self._sync is not None:
             self._sync.replace(pools, now)

@@ -6,18 +6,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
 
 from msgspec import Struct
 
+from trilogue.base.headers import LEGAL_NAME, OF_CONNECTION
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NAME_RULE = "must consist of at most 64 letters, digits, dots, dashes and underscores"
-
 _LONGEST_SHOWN = 24
 """longer names are not quote_key, because they may be a secret in the wrong place"""
-
 _LONGEST_PART = 300
+Findings = Iterator[tuple[str, str]]
+"""pairs of the path of a setting and what is wrong with it"""
+SET_BY_GATEWAY = OF_CONNECTION | {"accept-encoding", "content-type"}
 
 
 class Problem(Struct, frozen=True):
@@ -59,3 +62,12 @@ def quote_key(name: object) -> str:
     """Return a key in quotes, or only its length if it may be a secret."""
     text = str(name)
     return f'"{text}"' if len(text) <= _LONGEST_SHOWN and text.isprintable() else f"of {len(text)} characters"
+
+
+def check_headers(path: str, headers: Iterable[str]) -> Findings:
+    """Yield the path and what is wrong with each header that a setting must not have."""
+    for header in headers:
+        if not LEGAL_NAME.fullmatch(header):
+            yield path, "the name of a header must consist of letters, digits and dashes"
+        elif header.lower() in SET_BY_GATEWAY:
+            yield f"{path}.{header}", "is set by the gateway itself"

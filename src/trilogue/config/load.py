@@ -16,23 +16,24 @@ from typing import Any
 from msgspec import inspect
 from msgspec.structs import replace
 
+from trilogue.base.addresses import url_fault
 from trilogue.base.problems import Problem, join
 from trilogue.base.secrets import CLIENT
-from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
-from trilogue.config.foreign import foreign_hint
-from trilogue.config.network import with_environment_proxies
+from trilogue.config.checks import check
+from trilogue.config.config import Config
+from trilogue.config.environment import with_environment_proxies
+from trilogue.config.importers.source import foreign_hint
 from trilogue.config.policies import lists_policies, read_policies
 from trilogue.config.presets import complete_provider, preset_hint
 from trilogue.config.price_file import with_price_file
 from trilogue.config.reader import REQUIRED, Reader
-from trilogue.config.types import Config
-from trilogue.config.validate import check
+from trilogue.config.yaml_file import MAX_BYTES, YamlDocument, read_document
 from trilogue.errors import ConfigError
 from trilogue.gateway.features.cluster.settings import postgresql_fault
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS, RICHEST
 from trilogue.storage.locations import FILE_NAME, config_directory
-from trilogue.upstreams.addresses import is_azure, url_fault
+from trilogue.upstreams.addresses import is_azure
 from trilogue.upstreams.settings import DEMO_URL, AccountSettings, ProviderSettings, VendorName
 from trilogue.vendors.addresses import vendor_of
 from trilogue.vendors.table import PRESETS, PROFILED

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from trilogue.base.problems import NAME, NAME_RULE, join, suggest
 from trilogue.base.secrets import Secret
+from trilogue.config.config import Config
 from trilogue.config.references import resolve
-from trilogue.config.types import Config
 from trilogue.policies import Policy, PolicyError, load_policy
 from trilogue.policies.loading import SHIPPED, find_policy
 from trilogue.routing.models.errors import BadPattern

@@ -6,7 +6,7 @@ of a profile can be set.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints
 
 from msgspec import Struct, defstruct
 from msgspec.structs import asdict, replace
@@ -41,6 +41,8 @@ _VENDORS = {"openai": "openai", "compatible": UNKNOWN_VENDOR}
 
 class ProfileBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The dialect of an upstream. A plain string is short for `name`."""
+
+    short: ClassVar[str] = "name"  # what a plain string is short for
 
     name: ProfileName = "auto"
     """a known dialect; auto: decided by the vendor and the model name"""

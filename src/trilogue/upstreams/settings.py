@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
@@ -45,6 +45,8 @@ DEMO_URL = "demo:"
 
 class AccountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A credential for an upstream. A plain string is short for `key`."""
+
+    short: ClassVar[str] = "key"  # what a plain string is short for
 
     key: Secret | None = None
     """the key: `env:NAME`, `file:path`, `store:NAME`, `cmd:command`, `client` for the key that the client sends, or the

@@ -20,6 +20,7 @@ from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Usage
 from trilogue.routing.pool.decision import Decision
 from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.upstreams.build import router_of
 
 CONFIG = """\
 providers:
@@ -33,7 +34,7 @@ def usage(tmp_path: Path) -> Iterator[UsageObserver]:
     (tmp_path / "trilogue.yaml").write_text(CONFIG)
     made = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), tmp_path / "usage.live", 30))
     config = load(tmp_path / "trilogue.yaml", {})
-    made.configure(config.router(), {name: one.price_book() for name, one in config.providers.items()})
+    made.configure(router_of(config), {name: one.price_book() for name, one in config.providers.items()})
     yield made
     made.close()
 

@@ -1,7 +1,8 @@
-"""The command line: `app` lists the commands, the other modules hold them, and `files` reads their input.
+"""The command line: `app` lists the commands, and each has a module of its name.
 
-Nothing here translates, serves or decides: the commands call the library and the gateway, and print. `bare` replaces
-`app` where click is not installed.
+What commands share: `files` reads their input, `configured`, `stores` and `admin_client` find what they work on, and
+`tables` and `verdicts` make their output. Nothing here translates, serves or decides: the commands call the library and
+the gateway, and print. `bare` replaces `app` where click is not installed.
 """
 
 try:

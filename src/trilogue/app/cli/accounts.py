@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
@@ -18,7 +18,8 @@ from typing import Any
 import click
 
 from trilogue.app.cli.configured import CONFIG, read_configuration
-from trilogue.app.cli.key_store import note_change, open_any_key_store, open_key_store
+from trilogue.app.cli.stores import note_change, open_any_key_store, open_key_store
+from trilogue.app.cli.tables import aligned, time_since, time_until
 from trilogue.app.stores import accounts_file
 from trilogue.base.text import printable
 from trilogue.config.load import find
@@ -29,6 +30,7 @@ from trilogue.routing.pool.pools import Pools, describe
 from trilogue.storage.file import FileStore
 from trilogue.storage.locations import state_directory
 from trilogue.storage.vault import Vault, check_name
+from trilogue.upstreams.build import pools_of
 from trilogue.upstreams.state.sync import load_into, write_now
 
 Action = Callable[[Pools, tuple[Pool, Account], float], None]
@@ -138,48 +140,24 @@ def table(lines: Iterable[dict[str, Any]], now: float) -> str:
     return aligned([_COLUMNS, *(_row(line, now) for line in lines)])
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of cells as a table for a terminal. All rows have the same number of cells."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-
-
 def _row(line: dict[str, Any], now: float) -> tuple[str, ...]:
     """Return the cells of one account's row, in the order of `_COLUMNS`."""
     plain = line["state"] if not line["why"] else f"{line['state']} ({line['why']})"
     state = _STATES.get((line["state"], line["why"]), plain)
-    models = ", ".join(f"{model} {_time_until(until, now)}" for model, until in line["models"].items())
+    models = ", ".join(f"{model} {time_until(until, now)}" for model, until in line["models"].items())
     rate, money, error = line["success_rate"], line["balance"], line["last_error"]
     status = f" {line['last_error_status']}" if line["last_error_status"] else ""
     words = f": {line['last_error_text']}" if line["last_error_text"] else ""
     return (
         f"{line['provider']}/{line['account']}",
         state + (f"; without {models}" if models else ""),
-        _time_until(line["until"], now) if line["until"] else "",
+        time_until(line["until"], now) if line["until"] else "",
         str(line["in_flight"]),
         str(line["requests"]),
         "" if rate is None else f"{rate:.1%}",
         "" if money is None else f"{money:.4g}",
         f"{error}{status}{printable(words)}, {time_since(line['last_error_at'], now)}" if error else "",
     )
-
-
-def _time_until(when: float, now: float) -> str:
-    return f"in {_duration(when - now)}"
-
-
-def time_since(when: float, now: float) -> str:
-    """Return how long ago something was, for people."""
-    return f"{_duration(now - when)} ago"
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
 
 
 def _store(path: str | None) -> FileStore:
@@ -191,7 +169,7 @@ def _load_pools(path: str | None, now: float) -> Pools:
     config, _ = read_configuration(path)
     if not config.pool.persist:
         raise click.UsageError(NOT_PERSISTED)
-    pools = config.pools(SystemRandom())
+    pools = pools_of(config, SystemRandom(), config.server.workers)
     load_into(pools, _store(path), now)
     return pools
 

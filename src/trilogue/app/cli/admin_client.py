@@ -1,7 +1,7 @@
 """A client for the admin interface of a running gateway, for commands that ask it something.
 
-The address and the key are found by the configuration, as the gateway finds them: a gateway writes its address into the
-state folder, and generates a key there if the configuration has none. All errors are one line for the user.
+The address and the key are found by the configuration, as the gateway finds them (`local_admin`). All errors are
+one line for the user.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from trilogue.app.cli.configured import read_configuration
 from trilogue.app.cli.local_admin import key_file, read_address, read_key, wants_generated_key
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.admin.settings import AdminSettings, Role
 
 KEY_VARIABLE = "TRILOGUE_ADMIN_KEY"
@@ -26,7 +26,7 @@ KEY_VARIABLE = "TRILOGUE_ADMIN_KEY"
 SECONDS = 30.0
 
 
-class AdminError(click.ClickException):
+class AdminRequestFailed(click.ClickException):
     """The gateway cannot be asked, or has refused the request. `status` and `code`: its response; 0 and "" if none."""
 
     exit_code = 2
@@ -45,19 +45,19 @@ class AdminClient:
         self._key = key
 
     def get(self, path: str, query: Mapping[str, str | int] | None = None) -> Any:
-        """Return the JSON of a GET request. Raises AdminError."""
+        """Return the JSON of a GET request. Raises AdminRequestFailed."""
         return _parsed(self.read("GET", f"{path}?{urlencode(query)}" if query else path), self.url)
 
     def post(self, path: str, body: Any = None) -> Any:
-        """Send JSON and return the JSON of the response. Raises AdminError."""
+        """Send JSON and return the JSON of the response. Raises AdminRequestFailed."""
         return _parsed(self.read("POST", path, b"" if body is None else msgspec.json.encode(body)), self.url)
 
     def delete(self, path: str) -> Any:
-        """Return the JSON of a DELETE request. Raises AdminError."""
+        """Return the JSON of a DELETE request. Raises AdminRequestFailed."""
         return _parsed(self.read("DELETE", path), self.url)
 
     def read(self, method: str, path: str, body: bytes | None = None, seconds: float = SECONDS) -> bytes:
-        """Send a request and return the body of a successful response. Raises AdminError.
+        """Send a request and return the body of a successful response. Raises AdminRequestFailed.
 
         `seconds`: how long the gateway may be silent.
         """
@@ -70,10 +70,10 @@ class AdminClient:
             response = connection.getresponse()
             status, data = response.status, response.read()
         except ConnectionRefusedError:
-            raise AdminError(f"no gateway listens at {self.url}; `trilogue serve` starts one") from None
+            raise AdminRequestFailed(f"no gateway listens at {self.url}; `trilogue serve` starts one") from None
         except (OSError, HTTPException) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-            raise AdminError(f"the gateway at {self.url} cannot be asked: {reason}") from None
+            raise AdminRequestFailed(f"the gateway at {self.url} cannot be asked: {reason}") from None
         finally:
             connection.close()
         if status >= 400:
@@ -96,7 +96,10 @@ def admin_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def admin_client(path: str | None, url: str | None) -> AdminClient:
-    """Return a client for the gateway of a configuration file, or at a URL. Raises AdminError and UsageError."""
+    """Return a client for the gateway of a configuration file, or at a URL.
+
+    Raises AdminRequestFailed and UsageError.
+    """
     if url is not None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -116,47 +119,55 @@ def configured_url(config: Config) -> str:
 
 
 def _key(config: Config, file: Path | None) -> str:
-    """Return the key of a gateway. Raises AdminError with what to do if there is none."""
+    """Return the key of a gateway. Raises AdminRequestFailed with what to do if there is none."""
     admin = config.admin
     if not admin.enabled:
-        raise AdminError(f"the admin interface is off: remove `admin.enabled: false` from {file} and restart it")
+        raise AdminRequestFailed(
+            f"the admin interface is off: remove `admin.enabled: false` from {file} and restart it"
+        )
     if admin.key is not None and not admin.key:
-        raise AdminError("admin.key: the secret that the configuration refers to cannot be found")
+        raise AdminRequestFailed("admin.key: the secret that the configuration refers to cannot be found")
     if admin.key is not None or not wants_generated_key(config):
         return _configured_key(admin)
     try:
         key = read_key()
     except OSError as error:
-        raise AdminError(f"cannot read {key_file()}: {error.strerror}") from None
+        raise AdminRequestFailed(f"cannot read {key_file()}: {error.strerror}") from None
     if key is None:
-        raise AdminError("no gateway has run here yet; `trilogue serve` starts one")
+        raise AdminRequestFailed("no gateway has run here yet; `trilogue serve` starts one")
     return key.reveal()
 
 
 def _configured_key(admin: AdminSettings) -> str:
-    """Return the key with the highest role that the configuration has. Raises AdminError if it has none."""
+    """Return the key with the highest role that the configuration has. Raises AdminRequestFailed if it has none."""
     found = [key for role in reversed(Role) for key, its in admin.all_keys().values() if its is role and key]
     if found:
         return found[0].reveal()
     if admin.admits_somebody:
-        raise AdminError("the configuration has no key that this command could use: set `admin.key` or `admin.keys`")
-    raise AdminError("the admin interface is off: an address that others can reach needs `admin.key`")
+        raise AdminRequestFailed(
+            "the configuration has no key that this command could use: set `admin.key` or `admin.keys`"
+        )
+    raise AdminRequestFailed("the admin interface is off: an address that others can reach needs `admin.key`")
 
 
-def _refusal(status: int, data: bytes, url: str) -> AdminError:
+def _refusal(status: int, data: bytes, url: str) -> AdminRequestFailed:
     """Return the error that a response reports."""
     try:
         error = msgspec.json.decode(data)["error"]
         message, code = str(error["message"]), str(error["code"])
     except (msgspec.MsgspecError, KeyError, TypeError):
-        return AdminError(f"{url} responded with status {status}; is this the admin interface of a gateway?", status)
+        return AdminRequestFailed(
+            f"{url} responded with status {status}; is this the admin interface of a gateway?", status
+        )
     if status == 401:
         message = f"the gateway at {url} does not accept this admin key; was it started with another configuration?"
-    return AdminError(message, status, code)
+    return AdminRequestFailed(message, status, code)
 
 
 def _parsed(data: bytes, url: str) -> Any:
     try:
         return msgspec.json.decode(data)
     except msgspec.MsgspecError:
-        raise AdminError(f"the response of {url} is not JSON; is this the admin interface of a gateway?") from None
+        raise AdminRequestFailed(
+            f"the response of {url} is not JSON; is this the admin interface of a gateway?"
+        ) from None

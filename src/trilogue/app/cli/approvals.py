@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import click
 
-from trilogue.app.cli.accounts import aligned
 from trilogue.app.cli.admin_client import admin_client, admin_options
+from trilogue.app.cli.tables import aligned
 from trilogue.base.text import printable
 
 _COLUMNS = ("id", "tool", "key", "route", "model", "policy", "waits", "time left")

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from trilogue.app.cli.accounts import aligned
 from trilogue.app.cli.configured import CONFIG
-from trilogue.app.cli.key_store import open_key_store
+from trilogue.app.cli.stores import open_key_store
+from trilogue.app.cli.tables import aligned
 from trilogue.gateway.access.audit_log import AuditEntry, AuditQuery
 from trilogue.gateway.admin.audit import MOST_ENTRIES, past_time
 from trilogue.model import Json

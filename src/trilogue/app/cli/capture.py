@@ -12,9 +12,9 @@ import click
 import msgspec
 
 from trilogue import TrilogueError
-from trilogue.app.cli.admin_client import AdminClient, AdminError, admin_client, admin_options
+from trilogue.app.cli.admin_client import AdminClient, AdminRequestFailed, admin_client, admin_options
 from trilogue.app.cli.capture_tests import make_folder, make_test
-from trilogue.app.cli.files import counted
+from trilogue.app.cli.tables import counted
 from trilogue.base.text import printable
 from trilogue.capture import read_capture
 from trilogue.capture.replay import replay
@@ -82,7 +82,7 @@ def capture(**options: Unpack[CaptureOptions]) -> None:
     if options["as_test"] is not None:
         make_folder(Path(options["as_test"]))
     client = admin_client(options["path"], options["url"])
-    progress = Progress(client, client.post("/capture", _asked(options)), json=options["json"])
+    progress = CaptureProgress(client, client.post("/capture", _asked(options)), json=options["json"])
     click.echo(f"Capturing {_counted(progress.wanted)} into {progress.folder}; Ctrl-C stops.", err=True)
     # Also if a program stops it: the gateway must not go on capturing.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -97,7 +97,7 @@ def capture(**options: Unpack[CaptureOptions]) -> None:
         sys.exit(ENDED_EARLY)
 
 
-class Progress:
+class CaptureProgress:
     """A capture session of a gateway, and how much of it was printed."""
 
     def __init__(self, client: AdminClient, status: Status, *, json: bool) -> None:
@@ -123,7 +123,7 @@ class Progress:
     def _take(self, status: Status) -> None:
         session = status["session"]
         if session is None or session["id"] != self._id:
-            raise AdminError("the capture has ended: the gateway was restarted")
+            raise AdminRequestFailed("the capture has ended: the gateway was restarted")
         self.state = session["state"]
         new = msgspec.convert(session["captured"], list[CapturedRequest])[len(self.captured) :]
         for one in new:

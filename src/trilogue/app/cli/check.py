@@ -13,17 +13,16 @@ from pathlib import Path
 
 import click
 
-from trilogue.app.cli.files import counted
 from trilogue.app.cli.local_admin import key_file, wants_generated_key
 from trilogue.app.cli.local_servers import find_local_servers
+from trilogue.app.cli.tables import counted
 from trilogue.app.stores import locations_of, server_faults, unwritable
 from trilogue.capture import shown_url
-from trilogue.config.dotenv import with_dotenv
+from trilogue.config.checks import reason_not_to_start, warnings
+from trilogue.config.config import Config, RouteSettings
+from trilogue.config.environment import with_dotenv
 from trilogue.config.load import find, load
-from trilogue.config.network import reason_not_to_start
 from trilogue.config.schema import json_schema
-from trilogue.config.types import Config, RouteSettings
-from trilogue.config.validate import warnings
 from trilogue.errors import ClientError, ConfigError
 from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.features.tracing.settings import ENDPOINT_VARIABLES, TRACES_PATH, TracingSettings
@@ -32,6 +31,7 @@ from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS
 from trilogue.routing.models.router import Upstream
 from trilogue.storage.database import database_of
 from trilogue.storage.locations import state_directory
+from trilogue.upstreams.build import router_of
 from trilogue.upstreams.settings import ProviderSettings
 from trilogue.vendors.price_lookup import HOUR_SECONDS
 
@@ -130,7 +130,7 @@ def _rules_of(route: RouteSettings) -> str:
 
 def _ruled_names(config: Config) -> Iterator[str]:
     """Yield the known names that rules of a route hold for although they do not go by it."""
-    router = config.router()
+    router = router_of(config)
     ruled = [route for route in config.routes if route.has_rules]
     fixed = [f"{one.provider}/{one.model}" for route in ruled for one in route.chain() if "$" not in one.model]
     for name in dict.fromkeys([*router.names, *fixed]):
@@ -220,7 +220,7 @@ def _unpriced_targets(config: Config, hour: int) -> Iterator[tuple[str, str]]:
 
 def _named_targets(config: Config) -> set[Upstream]:
     """Return all targets that the configuration names: in aliases, routes, lists of models, and for its keys."""
-    router = config.router()
+    router = router_of(config)
     found = set(router.named_targets())
     fixed = (target for route in config.routes for target in route.chain() if "$" not in target.model)
     found |= {Upstream(target.provider, target.model) for target in fixed}

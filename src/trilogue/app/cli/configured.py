@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import click
 
-from trilogue.config.dotenv import with_dotenv
+from trilogue.config.config import Config
+from trilogue.config.environment import with_dotenv
 from trilogue.config.load import find, load
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 
 

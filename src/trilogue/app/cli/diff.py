@@ -8,8 +8,9 @@ from typing import NamedTuple, TypedDict, Unpack
 import click
 
 from trilogue import Protocol, TrilogueError
-from trilogue.app.cli.differences import print_differences
-from trilogue.app.cli.files import PROTOCOL, counted, naming, read
+from trilogue.app.cli.files import PROTOCOL, naming, read
+from trilogue.app.cli.tables import counted
+from trilogue.app.cli.verdicts import print_differences
 from trilogue.capture import Capture, is_capture, read_capture
 from trilogue.model import Json
 from trilogue.translate.compare.detect import DocumentKind, is_stream

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import click
 
 from trilogue.app.cli.admin_client import admin_client, admin_options
-from trilogue.app.cli.files import counted
+from trilogue.app.cli.tables import counted
 from trilogue.app.cli.verdicts import verdict_text
 from trilogue.base.text import printable
 from trilogue.gateway.log.access_log import count, duration

@@ -1,7 +1,8 @@
-"""Shared by the commands that work on files: reading, errors of use, the type of `--protocol` options."""
+"""Read what the options of a command name: files, protocols, the variable with a key. Errors of use name the option."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,6 +73,11 @@ def misuse() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun: 1 account, 2 accounts. `plural`: if it is not the noun with an s."""
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+def key_in(name: str | None) -> str:
+    """Return the key in the variable that `--key-env` names; "" without the option. Raises UsageError."""
+    if name is None:
+        return ""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        raise click.UsageError(f"--key-env: the variable {name} is not set")
+    return value

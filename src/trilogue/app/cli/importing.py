@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from trilogue.app.cli.configured import why_unusable
-from trilogue.app.cli.files import counted, read
-from trilogue.config.foreign import FOREIGN, Foreign
+from trilogue.app.cli.files import read
+from trilogue.app.cli.tables import counted
 from trilogue.config.importers.run import import_file
+from trilogue.config.importers.source import FOREIGN, Foreign
 from trilogue.errors import ConfigError
 
 

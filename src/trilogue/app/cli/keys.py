@@ -15,11 +15,11 @@ import click
 import msgspec
 import yaml
 
-from trilogue.app.cli.accounts import aligned
 from trilogue.app.cli.configured import CONFIG
-from trilogue.app.cli.key_store import command_user, open_key_store
+from trilogue.app.cli.stores import command_user, open_key_store
+from trilogue.app.cli.tables import aligned
 from trilogue.base.clock import parse_time
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.access.client_keys import ManagedKey
 from trilogue.gateway.access.settings import KeyOptions, key_option_problems
 from trilogue.gateway.features.client_keys import KEY_NAME, shown_key

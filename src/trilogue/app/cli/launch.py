@@ -18,15 +18,16 @@ from trilogue.app.cli.launch_clients import CLIENTS, LaunchClient, LaunchSetup, 
 from trilogue.app.cli.launch_run import OwnGateway, run_at_gateway, run_with_gateway
 from trilogue.app.cli.local_servers import find_local_servers
 from trilogue.app.cli.sockets import NotStarted
-from trilogue.app.cli.welcome import NO_MODEL, Start, example_model
+from trilogue.app.cli.start_message import NO_MODEL, Start, example_model
 from trilogue.app.sealing import NoSealKey, stored_sealer
 from trilogue.app.stores import unwritable
 from trilogue.app.transports import event_loop
-from trilogue.config.dotenv import with_dotenv
+from trilogue.base.addresses import url_fault
+from trilogue.config.environment import with_dotenv
 from trilogue.config.load import find, load
 from trilogue.errors import ClientError, ConfigError
 from trilogue.storage.locations import state_directory
-from trilogue.upstreams.addresses import url_fault
+from trilogue.upstreams.build import router_of
 
 LOG_FILE = "launch.log"
 NO_KEY = "none-needed"
@@ -134,7 +135,7 @@ def _with_own_gateway(row: LaunchClient, options: LaunchOptions, arguments: tupl
 
 def _chosen_model(start: Start, row: LaunchClient) -> str | None:
     """Return a model for a client; None if its own choice is served. Raises NotStarted if no model is known."""
-    router = start.config.router()
+    router = router_of(start.config)
     only = router.only_model()
     if only is not None:
         return only

@@ -1,13 +1,18 @@
-"""Runs a client as a child process, with the terminal to itself, and a gateway next to it.
+"""Run a client as a child process that has the terminal to itself, with a gateway next to it.
 
 The child is in the same process group, so the terminal sends Ctrl-C to both: only the child acts on it. Its exit code
 becomes ours. Nothing but the child writes to the terminal while it runs.
+
+A client may have to be told what it does not know of a model: the context window and the output limit. The gateway says
+it, at `GET /v1/models/MODEL`. A client with a catalogue of its own gets an entry that is like those, with the
+instructions that it uses for another model. What cannot be found out is left to the client, which guesses.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import sys
@@ -19,19 +24,20 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TextIO
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.app.cli.launch_clients import LaunchClient, LaunchSetup, setup_of
-from trilogue.app.cli.launch_model import model_values
+from trilogue.app.cli.admin_client import AdminClient, AdminRequestFailed
+from trilogue.app.cli.launch_clients import CATALOGUE_FILE, LaunchClient, LaunchSetup, setup_of
+from trilogue.app.cli.launch_summary import Summary
 from trilogue.app.cli.sockets import NotStarted, listen
 from trilogue.app.embed.gateway import EmbeddedGateway
-from trilogue.app.embed.summary import Summary
+from trilogue.base.json_text import dump, parse_object
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.errors import UpstreamError
 from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.gateway.admin.settings import AdminSettings
@@ -41,6 +47,8 @@ from trilogue.gateway.log.setup import Log, configure_logging
 from trilogue.gateway.request.failures import next_step
 from trilogue.model import Usage
 from trilogue.net.server.listener import Listener
+from trilogue.protocols.endpoint import Wire
+from trilogue.protocols.openai.models import INSTRUCTIONS, catalogue_entry
 from trilogue.protocols.registry import DEFAULT
 from trilogue.routing.models.errors import LONG_CONTEXT, NoRoute
 from trilogue.translate.reasoning.seal import Sealer
@@ -62,6 +70,13 @@ _PORTS = {"http": 80, "https": 443}
 _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT)
 _SANE_SCREEN = "\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[0m"
 """shows the cursor, and ends mouse reports, bracketed paste and colours, after a client that could not do it itself"""
+CATALOGUE_SECONDS = 10.0
+ASK_SECONDS = 5.0
+"""how long the start of a client waits for a gateway that accepts connections and says nothing"""
+USUAL_OUTPUT = 32_000
+"""the output limit that Claude Code asks for; a lower one is worth telling, a higher one would only reserve more"""
+_MADE_FOR = re.compile(r"(?<=agent) based on [A-Za-z]+-\d+(\.\d+)*")
+"""the model for which Codex has written its instructions"""
 
 
 class OwnGateway(Struct, frozen=True, kw_only=True):
@@ -271,3 +286,65 @@ def opened_log(path: Path) -> TextIO:
 
 def _ignore(number: int) -> None:
     """Do nothing about a signal that the child gets as well."""
+
+
+async def model_values(client: LaunchClient, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of the templates that say something about the model, as far as it is known."""
+    if "model" not in values:
+        return {}
+    model = await asyncio.to_thread(_model, values)
+    found: dict[str, str] = {}
+    window, output = model.get("context_length"), model.get("max_output_tokens")
+    if isinstance(window, int):
+        found["window"] = str(window)
+    if isinstance(output, int) and output < USUAL_OUTPUT:
+        found["output"] = str(output)
+    if client.catalogue:
+        catalogue = await _catalogue(client, {**model, "id": values["model"]})
+        if catalogue:
+            found |= {"catalogue": catalogue, "catalogue_file": f"{values['dir']}/{CATALOGUE_FILE}"}
+    return found
+
+
+def _model(values: Mapping[str, str]) -> Wire:
+    """Return what the gateway says about the model; nothing if it does not know it."""
+    name = values["model"].removesuffix(LONG_CONTEXT)
+    with suppress(AdminRequestFailed):
+        data = AdminClient(values["url"], values["key"]).read("GET", f"/v1/models/{quote(name)}", seconds=ASK_SECONDS)
+        return parse_object(data) or {}
+    return {}
+
+
+async def _catalogue(client: LaunchClient, model: Wire) -> str:
+    """Return the client's catalogue with an entry for the model; "" if it has one, or if its catalogue is unknown."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            client.command,
+            *client.catalogue,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:
+        return ""
+    try:
+        async with asyncio.timeout(CATALOGUE_SECONDS):
+            printed, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return ""
+    known = (parse_object(printed.decode(errors="replace")) or {}).get("models")
+    entries = [entry for entry in known if isinstance(entry, dict)] if isinstance(known, list) else []
+    # Codex ignores a prefix such as `provider/`, and what follows a name that it knows.
+    name = str(model["id"]).rpartition("/")[2]
+    if not entries or any(name.startswith(str(entry.get("slug"))) for entry in entries):
+        return ""
+    return dump({"models": [catalogue_entry(model, _instructions(entries)), *entries]}).decode()
+
+
+def _instructions(entries: list[Wire]) -> str:
+    """Return the instructions of the client's last model that the user may choose, which are those for any model."""
+    listed = [entry.get("base_instructions") for entry in entries if entry.get("visibility") == "list"]
+    texts = [text for text in listed if isinstance(text, str) and text]
+    return _MADE_FOR.sub("", texts[-1]) if texts else INSTRUCTIONS

@@ -1,7 +1,8 @@
 """The admin interface on this machine: the key that is generated for it, and the address that commands find it by.
 
 Both are files in the state folder that only the user can read: `admin.key` for all gateways of the user, and
-`admin.address` for each configuration file. The key is not used if the configuration has one.
+`admin.address` for each configuration file. The key is not used if the configuration has one. A gateway needs
+only this and not `admin_client`, which would be a second HTTP client.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.addresses import is_loopback
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.admin.settings import AdminSettings
 from trilogue.storage.aside import set_aside
 from trilogue.storage.locations import state_directory, state_file
 from trilogue.storage.private_files import MAKE_SECONDS, make_once, write_private
-from trilogue.upstreams.addresses import is_loopback
 
 KEY_FILE = "admin.key"
 ADDRESS_FILE = "admin.address"

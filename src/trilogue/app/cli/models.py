@@ -17,13 +17,14 @@ from msgspec import Struct
 
 from trilogue.app.cli.configured import CONFIG, read_configuration
 from trilogue.app.stores import accounts_file
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.errors import ClientError
 from trilogue.gateway.request.outbound import instead
 from trilogue.model import Protocol
 from trilogue.routing.pool.pools import Pools
 from trilogue.storage.file import FileStore
 from trilogue.translate.learning.remedies import Remedy
+from trilogue.upstreams.build import pools_of, router_of
 from trilogue.upstreams.state.sync import load_into, write_now
 from trilogue.vendors.common import COMMON_ROWS
 from trilogue.vendors.profile import UNKNOWN_VENDOR, Profile, ProfileRow
@@ -136,7 +137,7 @@ class _Knowledge(Struct):
         config, file = read_configuration(path)
         if not config.pool.persist:
             return cls(config, None, None)
-        pools = config.pools(SystemRandom())
+        pools = pools_of(config, SystemRandom(), config.server.workers)
         store = FileStore(accounts_file(file))
         load_into(pools, store, time.time())
         return cls(config, pools, store)
@@ -153,7 +154,7 @@ class _Knowledge(Struct):
     def rules(self, name: str, vendor: str | None) -> Iterator[ModelRules]:
         """Yield what a model accepts in every protocol in which it can be reached."""
         try:
-            target = None if vendor else self.config.router().resolve(name).targets[0]
+            target = None if vendor else router_of(self.config).resolve(name).targets[0]
         except ClientError:
             target = None
         if target is None:
@@ -175,7 +176,7 @@ class _Knowledge(Struct):
     def forget(self, name: str) -> str:
         """Forget what a model has refused, in the state file, which running gateways follow. Raises UsageError."""
         try:
-            target = self.config.router().resolve(name).targets[0]
+            target = router_of(self.config).resolve(name).targets[0]
         except ClientError as error:
             raise click.UsageError(str(error)) from None
         pools, store = self.pools, self.store

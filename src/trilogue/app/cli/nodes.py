@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from trilogue.app.cli.admin_client import admin_client, admin_options
+from trilogue.app.cli.tables import with_numbers
 
 TITLES = ("node", "state", "version", "workers", "running", "requests", "load", "lag", "clock", "reported")
 _LEFT = 3
@@ -35,7 +36,7 @@ def nodes(path: str | None, url: str | None, as_json: bool) -> None:
         for node in found["nodes"]:
             click.echo(msgspec.json.encode(node))
     else:
-        click.echo(_table([TITLES, *(_row(node) for node in found["nodes"])]))
+        click.echo(with_numbers([TITLES, *(_row(node) for node in found["nodes"])], _LEFT))
     if not cluster["connected"]:
         click.echo(f"{cluster['server']} cannot be used now: {cluster['reason']}", err=True)
         raise SystemExit(1)
@@ -54,15 +55,3 @@ def _row(node: Any) -> tuple[str, ...]:
         f"{-node['clock_offset_seconds']:+,.3f} s",
         f"{node['reported_seconds_ago']:,.0f} s ago",
     )
-
-
-def _table(rows: list[tuple[str, ...]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(TITLES))]
-    lines = (
-        "  ".join(
-            f"{cell:<{width}}" if column < _LEFT else f"{cell:>{width}}"
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)

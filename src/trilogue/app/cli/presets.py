@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from trilogue.app.cli.tables import aligned
 from trilogue.vendors.table import PRESETS
 from trilogue.vendors.vendor import Preset
 
@@ -21,10 +22,7 @@ def presets(markdown: bool) -> None:
 def presets_text() -> str:
     """Return the list for a terminal."""
     rows = [(one.name, _protocols(one), _key(one), " ".join(dict.fromkeys(one.urls.values()))) for one in _all()]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "\n".join(
-        "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3]]) for row in rows
-    )
+    return aligned(rows)
 
 
 def presets_table() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -13,10 +12,11 @@ import yaml
 
 from trilogue import Protocol, TrilogueError
 from trilogue.app.cli.capture_tests import make_test
-from trilogue.app.cli.differences import print_differences
-from trilogue.app.cli.files import PROTOCOL, counted, read
-from trilogue.app.cli.live.client import ProbedServer, Received, ask_once
+from trilogue.app.cli.files import PROTOCOL, key_in, read
+from trilogue.app.cli.probe_client import ProbedServer, Received, ask_once
 from trilogue.app.cli.replay_policies import ANSWER, judge_files
+from trilogue.app.cli.tables import counted
+from trilogue.app.cli.verdicts import print_differences
 from trilogue.capture import Capture, CaptureError, Change, Replayed, ReplayStep, read_capture
 from trilogue.capture.live import NAME as LIVE
 from trilogue.capture.live import compare_live
@@ -143,18 +143,9 @@ def _live(capture: Capture, change: Change, options: ReplayOptions) -> list[Repl
         return []
 
     def send(protocol: Protocol, body: dict[str, Json]) -> Received:
-        return asyncio.run(ask_once(ProbedServer(url=url, protocol=protocol, key=_key(options["key_env"])), body))
+        return asyncio.run(ask_once(ProbedServer(url=url, protocol=protocol, key=key_in(options["key_env"])), body))
 
     return [compare_live(capture, change, send)]
-
-
-def _key(name: str | None) -> str:
-    if name is None:
-        return ""
-    value = os.environ.get(name, "").strip()
-    if not value:
-        raise click.UsageError(f"--key-env: the variable {name} is not set")
-    return value
 
 
 def _report(path: str, replayed: Replayed, json: bool) -> int:

@@ -16,17 +16,17 @@ import click
 
 from trilogue import TrilogueError
 from trilogue.app.build import policy_table
-from trilogue.app.cli.differences import print_differences
-from trilogue.app.cli.files import counted, read
-from trilogue.app.cli.verdicts import verdict_text
+from trilogue.app.cli.files import read
+from trilogue.app.cli.tables import counted
+from trilogue.app.cli.verdicts import print_differences, verdict_text
 from trilogue.base.json_text import dump_text
 from trilogue.capture import is_capture, read_capture
 from trilogue.capture.judged import JudgedReplay, JudgedTraffic, Settle, judge_capture, judge_document, subject_of
 from trilogue.capture.replay import ReplayStep
-from trilogue.config.document import read_document as read_yaml
+from trilogue.config.config import Config
 from trilogue.config.load import load
 from trilogue.config.policies import located
-from trilogue.config.types import Config
+from trilogue.config.yaml_file import read_document as read_yaml
 from trilogue.errors import ConfigError
 from trilogue.gateway.policies.run import HookThreads, answer
 from trilogue.model import Event, Json
@@ -35,6 +35,7 @@ from trilogue.policies.shipped.approve import ApprovalQuestion
 from trilogue.policies.shipped.judge import JudgeQuestion
 from trilogue.routing.models.errors import NoRoute
 from trilogue.translate.compare.documents import read_document
+from trilogue.upstreams.build import router_of
 
 PASSES, CHANGES, CANNOT = 0, 1, 2
 NAMES = ("without", "with")
@@ -157,7 +158,7 @@ def _entry(written: Any, folder: Path) -> dict[str, Json]:
 
 def _of_config(config: Config, name: str) -> Chooser:
     """Return what chooses policies as the gateway with this configuration does."""
-    router = config.router()
+    router = router_of(config)
     table, keys = policy_table(config, router), {key.name: key.policies for key in config.keys}
     if table is None:
         raise PolicyError(f"{name} configures no policies")

@@ -23,7 +23,7 @@ from trilogue.app.cli.configured import why_unusable
 from trilogue.app.cli.local_admin import key_file, remove_address, wants_generated_key, with_admin_key, write_address
 from trilogue.app.cli.local_servers import LocalServer, find_local_servers
 from trilogue.app.cli.sockets import NotStarted, listen, listen_for_admins, reachable
-from trilogue.app.cli.welcome import Start, welcome
+from trilogue.app.cli.start_message import Start, welcome
 from trilogue.app.observers import WorkerObservers
 from trilogue.app.process.signals import hold_reloads
 from trilogue.app.process.supervisor import Supervisor
@@ -35,10 +35,10 @@ from trilogue.app.worker import Worker
 from trilogue.base import cipher
 from trilogue.base.problems import Problem
 from trilogue.base.secrets import Secret
-from trilogue.config.dotenv import with_dotenv
+from trilogue.config.checks import reason_not_to_start
+from trilogue.config.config import Config
+from trilogue.config.environment import with_dotenv
 from trilogue.config.load import find, load
-from trilogue.config.network import reason_not_to_start
-from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.conversations.store.types import StoreAway
 from trilogue.gateway.features.capture.worker_capture import FOLDER_NAME, WorkerCapture

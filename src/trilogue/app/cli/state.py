@@ -17,14 +17,12 @@ import click
 from msgspec import Raw
 from msgspec.structs import asdict
 
-from trilogue.app.cli.accounts import time_since
 from trilogue.app.cli.configured import CONFIG, read_configuration
-from trilogue.app.cli.files import counted
-from trilogue.app.cli.key_store import note_change, open_key_store
-from trilogue.app.cli.stored import open_store
+from trilogue.app.cli.stores import note_change, open_key_store, open_store
+from trilogue.app.cli.tables import aligned, counted, size_text, time_since
 from trilogue.app.stores import locations_of
 from trilogue.base.json_text import dump
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.store.types import (
@@ -87,7 +85,7 @@ def prune(path: str | None) -> None:
 def export(path: str | None, name: str) -> None:
     """Print everything that is kept for a client key, decrypted, as JSON Lines."""
     store, owners = _owned(path, name)
-    progress = Progress("exported")
+    progress = PruneProgress("exported")
     for one in owners:
         for entry in store.owners.export(one.owner):
             click.echo(dump(exported(entry)))
@@ -127,15 +125,12 @@ def table(lines: Sequence[OwnerStatistics], now: float) -> str:
                 f"{line.responses:,}",
                 f"{line.conversations:,}",
                 f"{line.reasoning:,}",
-                _size(line.bytes),
+                size_text(line.bytes),
                 time_since(line.oldest, now),
                 time_since(line.newest, now),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return aligned(rows)
 
 
 def name_of(owner: str) -> str:
@@ -146,7 +141,7 @@ def name_of(owner: str) -> str:
 
 def _summary(settings: StateSettings, found: Sequence[OwnerStatistics], place: str) -> str:
     size = sum(line.bytes for line in found)
-    kept = f"{_size(size)} of {_size(settings.total_bytes)} are kept in" if found else "nothing is kept in"
+    kept = f"{size_text(size)} of {size_text(settings.total_bytes)} are kept in" if found else "nothing is kept in"
     return f"{kept} {place}; entries expire {settings.days:g} days after their last use"
 
 
@@ -204,7 +199,7 @@ def _described(entry: StoredResponse | StoredConversation) -> dict[str, Json]:
     }
 
 
-class Progress:
+class PruneProgress:
     """Shows on a terminal how far long work has come."""
 
     def __init__(self, done: str) -> None:
@@ -228,7 +223,7 @@ class Progress:
 
 def _repeated(step: Callable[[], int]) -> int:
     """Run a step that deletes some entries until none is left, and return how many there were."""
-    progress = Progress("deleted")
+    progress = PruneProgress("deleted")
     for number in iter(step, 0):
         progress.add(number)
     progress.end()
@@ -237,10 +232,3 @@ def _repeated(step: Callable[[], int]) -> int:
 
 def _entries(number: int) -> str:
     return "1 entry" if number == 1 else f"{number:,} entries"
-
-
-def _size(size: int) -> str:
-    for unit, scale in (("GB", 2**30), ("MB", 2**20), ("kB", 2**10)):
-        if size >= scale:
-            return f"{size / scale:.1f} {unit}"
-    return f"{size} bytes"

@@ -3,5 +3,5 @@
 It has no signals, workers and admin interface of its own.
 
 `gateway` builds it, keeps it going and stops it. `asgi` makes it an ASGI application, with one adapter for HTTP and one
-for WebSockets. `summary` counts what it has done. The gateway's own process uses `observers` and `usage_ledger` too.
+for WebSockets. `sdk` needs no gateway: it translates between an official SDK and an upstream.
 """

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from trilogue.app.embed.asgi_http import Receive, Scope, Send, serve_http
 from trilogue.app.embed.asgi_websocket import OpenSockets, serve_websocket
 from trilogue.app.embed.gateway import EmbeddedGateway
-from trilogue.config.dotenv import with_dotenv
+from trilogue.config.config import Config
+from trilogue.config.environment import with_dotenv
 from trilogue.config.load import find, load, parse
-from trilogue.config.types import Config
 from trilogue.errors import InternalError
 from trilogue.gateway.log.setup import log_to_standard_library
 

@@ -19,7 +19,7 @@ from trilogue.app.transports import transports
 from trilogue.app.worker import Worker
 from trilogue.base import cipher
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.gateway.endpoints.app import GatewayApp
 from trilogue.gateway.features.capture.worker_capture import FOLDER_NAME, WorkerCapture
 from trilogue.gateway.features.usage.client_route import usage_handler

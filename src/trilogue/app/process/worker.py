@@ -19,7 +19,7 @@ from trilogue.app.process import resources
 from trilogue.app.process.resources import Descriptors
 from trilogue.app.process.signals import RELOAD, handle_signal
 from trilogue.app.worker import Worker
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.admin.administration import Administration
 from trilogue.gateway.admin.app import AdminApi

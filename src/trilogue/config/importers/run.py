@@ -7,11 +7,10 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from trilogue.base.problems import Problem
-from trilogue.config.document import YamlDocument, read_document
-from trilogue.config.foreign import LABELS, Foreign, foreign_format
 from trilogue.config.importers import bifrost, claude_code_router, litellm
 from trilogue.config.importers.draft import Draft
-from trilogue.config.importers.source import Section
+from trilogue.config.importers.source import LABELS, Foreign, Section, foreign_format
+from trilogue.config.yaml_file import YamlDocument, read_document
 from trilogue.errors import ConfigError
 
 _IMPORTERS: dict[Foreign, Callable[[Section, Draft], None]] = {

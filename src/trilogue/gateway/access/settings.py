@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -46,6 +46,8 @@ class KeyOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class ClientKeySettings(KeyOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A key that clients may use. A plain string is short for `key`."""
+
+    short: ClassVar[str] = "key"  # what a plain string is short for
 
     key: Secret
     """the key: `env:NAME`, `file:path`, or the text itself; at least 8 characters"""

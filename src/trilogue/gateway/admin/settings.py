@@ -1,4 +1,7 @@
-"""The settings of the admin interface: its address, who may use it, and with which role."""
+"""The settings of the admin interface: its address, who may use it, with which role, and what is wrong with them.
+
+The checks yield (path, text), never a value.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,16 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, field
 
+from trilogue.base.addresses import is_loopback, url_fault
 from trilogue.base.headers import LEGAL_NAME, OF_CONNECTION
-from trilogue.base.problems import NAME, NAME_RULE
+from trilogue.base.problems import NAME, NAME_RULE, Findings
 from trilogue.base.secrets import Secret
-from trilogue.upstreams.addresses import is_loopback, url_fault
 
 MAIN_KEY = "admin"
 """the name of `admin.key` in the audit log"""
+MIN_SECRET = 16
+"""smallest length in characters"""
+_TAKEN_HEADERS = OF_CONNECTION | {"host", "cookie", "origin", "authorization", "x-api-key", "content-type"}
 
 
 class Role(StrEnum):
@@ -144,12 +150,6 @@ def sign_on_problem(admin: AdminSettings) -> str | None:
     if not admin.enabled or admin.sign_on is None or admin.sign_on.oidc is None or find_spec("joserfc") is not None:
         return None
     return "admin.sign_on.oidc: needs joserfc, which is not installed: pip install 'trilogue[sso]'"
-
-
-MIN_SECRET = 16
-"""smallest length in characters"""
-_TAKEN_HEADERS = OF_CONNECTION | {"host", "cookie", "origin", "authorization", "x-api-key", "content-type"}
-Findings = Iterator[tuple[str, str]]
 
 
 def check_admin(admin: AdminSettings, gateway: tuple[int, str], client_keys: Sequence[Secret]) -> Findings:

@@ -1,13 +1,16 @@
-"""The settings of limits and budgets, which client keys, owners and routes have alike."""
+"""The settings of limits and budgets, which client keys, owners and routes have alike, and of their warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
+from trilogue.base.addresses import is_url
+from trilogue.base.problems import Findings
 from trilogue.base.secrets import Secret
+from trilogue.gateway.admin.settings import MIN_SECRET
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000_000)]
 Amount = Annotated[float, Meta(ge=0, le=1_000_000_000)]
@@ -57,6 +60,8 @@ class BudgetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 NO_LIMITS = RateLimits()
+
+
 NO_BUDGET = BudgetSettings()
 
 
@@ -84,8 +89,22 @@ class LimitRules(NamedTuple):
 class WebhookSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where warnings are sent, besides the log. A plain string is short for `url`."""
 
+    short: ClassVar[str] = "url"  # what a plain string is short for
+
     url: Secret | None = None
     """the URL that gets a POST request for each warning; a secret, because such URLs often contain a token: `env:NAME`
     or `file:path`; default: none"""
     secret: Secret | None = None
     """signs each request (HMAC-SHA256), so that the receiver can check who sent it; at least 16 characters"""
+
+
+def check_webhook(webhook: WebhookSettings) -> Findings:
+    """Yield what makes the settings of the webhook unusable."""
+    if webhook.url and not webhook.url.reveal().startswith(("http://", "https://")):
+        yield "webhook.url", "must be an http(s) URL"
+    elif webhook.url and not is_url(webhook.url.reveal()):
+        yield "webhook.url", "is not a valid URL"
+    if webhook.secret and len(webhook.secret.reveal()) < MIN_SECRET:
+        yield "webhook.secret", f"must have at least {MIN_SECRET} characters"
+    if webhook.secret is not None and webhook.url is None:
+        yield "webhook.secret", "needs webhook.url"

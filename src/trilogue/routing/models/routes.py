@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Self
+from typing import ClassVar, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -74,6 +74,8 @@ FAMILIES = (
 
 class RouteTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A target for a request. `provider/model` is the short form."""
+
+    short: ClassVar[str] = "provider/model"  # what a plain string is short for
 
     provider: str
     """name of a provider"""

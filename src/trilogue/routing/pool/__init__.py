@@ -5,7 +5,7 @@ hold the accounts. What happens is reported as `changes`, which `trilogue.state`
 
 How a gateway uses it, for every protocol, streamed or not:
 
-    pools = config.pools(SystemRandom())        # one per process
+    pools = Pools(specs, settings, rng=SystemRandom())        # one per process
     state = StateSync(pools, FileStore(folder / FILE_NAME), now())
     ...
     state.sync(now())

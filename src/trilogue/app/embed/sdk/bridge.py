@@ -2,11 +2,15 @@
 
 In: path, headers and body of the SDK's request; status, headers and body of the response. Out: a `BridgeCall` to send,
 and `Plain` responses. Same protocol on both sides: bodies pass through, except for the model's name and sealed values.
-Nothing here does I/O or knows the HTTP library. Streamed responses are in `streams`.
+Nothing here does I/O or knows the HTTP library.
+
+A streamed response of another protocol is translated. One of the SDK's own protocol passes through in whole events,
+while a translator reads along, so that a stream that ends early becomes an error here too.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 
@@ -25,6 +29,7 @@ from trilogue.translate.pipeline import Exchange, default_sealer
 from trilogue.translate.reasoning.removal import without_sealed
 from trilogue.translate.requests import translate_request
 from trilogue.translate.responses import Stamp, collect_stream, translate_response
+from trilogue.translate.streams import StreamTranslator
 
 _CREDENTIALS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
 _NOT_FORWARDED = _CREDENTIALS | OF_CONNECTION | {"accept-encoding", "openai-organization", "openai-project"}
@@ -33,6 +38,10 @@ _NOT_RETURNED = OF_CONNECTION | {"content-encoding"}
 _RETURNED = ("x-ratelimit-", "anthropic-ratelimit-")
 _IDS = ("x-request-id", "request-id")
 _OUT_OF_CREDIT = frozenset({FailureKind.QUOTA, FailureKind.BILLING})
+_UNTOLD = frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED})
+"""failures that a stream does not report itself: its bytes only look wrong, or are missing"""
+_END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n")
+_SPACE = b"\xef\xbb\xbf \r\n\t"
 
 
 class Plain(Struct, frozen=True):
@@ -61,7 +70,7 @@ class BridgeCall(Struct, frozen=True, kw_only=True):
         return Stamp(now=int(time.time()), clock=time.time, seed=f"{time.time_ns():x}")
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class SdkRequest(Struct, frozen=True, kw_only=True):
     """An SDK's request as it came. `headers` have names in lower case."""
 
     path: str
@@ -90,7 +99,7 @@ class Bridge:
         self._headers = {name.lower(): value for name, value in settings.get("headers", {}).items()}
         self._observe: Callable[[Report], None] = settings.get("observe") or _ignore
 
-    def call(self, asked: Asked) -> BridgeCall:
+    def call(self, asked: SdkRequest) -> BridgeCall:
         """Return what to send for a request. Raises ClientError if it cannot be mapped, or is not a model request."""
         client = client_protocol(asked.path)
         if client is None:
@@ -104,7 +113,7 @@ class Bridge:
             return self._passed(client, wire, asked, changed=wire.get("model") != named)
         return self._most_exact(client, wire)
 
-    def refusal(self, error: TrilogueError, asked: Asked) -> Plain:
+    def refusal(self, error: TrilogueError, asked: SdkRequest) -> Plain:
         """Return an error of ours in the SDK's protocol."""
         client = client_protocol(asked.path) or protocol_of_client(asked.headers)
         return self.failed(failure_of(error, client), client, {})
@@ -160,7 +169,7 @@ class Bridge:
             return {**_returned(headers), **_loss_header(call.losses)}
         return {"content-type": "text/event-stream; charset=utf-8", **_kept(headers), **_loss_header(call.losses)}
 
-    def _passed(self, client: Protocol, wire: dict[str, Json], asked: Asked, *, changed: bool) -> BridgeCall:
+    def _passed(self, client: Protocol, wire: dict[str, Json], asked: SdkRequest, *, changed: bool) -> BridgeCall:
         ledger = Ledger()
         target = self._upstream.target(client, str(wire.get("model") or ""))
         cleaned = without_sealed(wire, client, ledger, self._sealer, target.profile)
@@ -280,3 +289,97 @@ def _returned(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _loss_header(losses: tuple[Loss, ...]) -> dict[str, str]:
     return {"trilogue-loss": loss_header_value(losses)} if losses else {}
+
+
+class BridgeStream:
+    """A streamed response. Feed it until it is `done`, then `close` it; `ended` reports what became of it."""
+
+    def __init__(self, bridge: Bridge, call: BridgeCall) -> None:
+        self._bridge = bridge
+        self._call = call
+        self._translator = StreamTranslator(
+            source=call.upstream, target=call.client, exchange=call.exchange, stamp=call.stamp()
+        )
+        self._tail = b""
+        """the beginning of an event whose end has not come; only whole events pass through"""
+        self._object: bytes | None = None
+        """a whole response that came instead of a stream, as far as it has come"""
+        self._known = False
+        self._reported = False
+        self.broken: Failure | None = None
+        """how the connection to the upstream failed"""
+
+    @property
+    def started(self) -> bool:
+        """Whether content has come, so that the response is under way."""
+        return self._translator.started
+
+    @property
+    def done(self) -> bool:
+        """Whether the SDK has its last event."""
+        return self._translator.done
+
+    @property
+    def failure(self) -> Failure | None:
+        """How the response failed, or None."""
+        return self._translator.failed.failure if self._translator.failed else self.broken
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the bytes for the SDK that these bytes of the upstream lead to."""
+        if not self._known and (start := data.lstrip(_SPACE)):
+            self._known = True
+            # Some servers ignore `stream` and respond with one object.
+            self._object = b"" if start[:1] == b"{" else None
+        if self._object is not None:
+            self._object += data
+            return b""
+        if self._call.exchange is not None:
+            return self._translator.feed(data)
+        out = self._translator.feed(data)
+        # What is not an event of the protocol becomes an error; the translator's bytes have the events before it.
+        return out if self._is_untold() else self._pass_on(data)
+
+    def close(self) -> bytes:
+        """Return the rest at the end of the upstream's stream: an error if the response is not complete."""
+        if self._object is not None:
+            return self._whole(self._object)
+        out = self._translator.close()
+        if self._call.exchange is not None:
+            return out
+        return out if self._is_untold() else self._tail
+
+    def fail(self, error: UpstreamError) -> None:
+        """Note that the connection to the upstream failed."""
+        self.broken = failure_of(error, self._call.client)
+
+    def ended(self) -> None:
+        """Report what became of the response; only the first call does."""
+        if self._reported:
+            return
+        self._reported = True
+        translator = self._translator
+        self._bridge.report(
+            self._call,
+            losses=tuple(translator.losses) if self._call.exchange is not None else (),
+            usage=translator.usage,
+            failure=self.failure,
+            complete=translator.finish is not None,
+        )
+
+    def _whole(self, body: bytes) -> bytes:
+        try:
+            return self._translator.whole(parse_upstream(body, whole=True))
+        except UpstreamError as error:
+            return self._translator.fail(error)
+
+    def _pass_on(self, data: bytes) -> bytes:
+        """Return the whole events that these bytes complete."""
+        waiting = self._tail + data
+        ends = [found.end() for found in _END.finditer(waiting)]
+        cut = ends[-1] if ends else 0
+        self._tail = waiting[cut:]
+        return waiting[:cut]
+
+    def _is_untold(self) -> bool:
+        failed = self._translator.failed
+        return failed is not None and failed.failure.kind in _UNTOLD

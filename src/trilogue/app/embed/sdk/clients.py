@@ -14,8 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Self
 
-from trilogue.app.embed.sdk.bridge import Asked, Bridge, BridgeCall, Plain
-from trilogue.app.embed.sdk.streams import BridgeStream
+from trilogue.app.embed.sdk.bridge import Bridge, BridgeCall, BridgeStream, Plain, SdkRequest
 from trilogue.app.embed.sdk.upstream import find_upstream
 from trilogue.errors import ClientError, UpstreamConnect
 from trilogue.http import HttpSettings
@@ -259,9 +258,9 @@ def _reporting(bridge: Bridge, call: BridgeCall, library: ModuleType) -> Iterato
         raise
 
 
-def _asked(request: Any, body: bytes) -> Asked:
+def _asked(request: Any, body: bytes) -> SdkRequest:
     query: bytes = request.url.query
-    return Asked(path=request.url.path, query=query.decode("ascii"), headers=_lower(request.headers), body=body)
+    return SdkRequest(path=request.url.path, query=query.decode("ascii"), headers=_lower(request.headers), body=body)
 
 
 def _outgoing(inner: Any, call: BridgeCall, request: Any) -> Any:

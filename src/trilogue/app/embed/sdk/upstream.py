@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from trilogue.base.addresses import url_fault
 from trilogue.base.secrets import Secret
 from trilogue.errors import ClientError
 from trilogue.http import HttpSettings
 from trilogue.model import Protocol, protocol_of
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
-from trilogue.upstreams.addresses import endpoint, is_azure, url_fault
+from trilogue.upstreams.addresses import endpoint, is_azure
 from trilogue.vendors.addresses import vendor_of
 from trilogue.vendors.table import PRESETS
 from trilogue.vendors.vendor import Preset

@@ -1,10 +1,12 @@
-"""The settings of captures."""
+"""The settings of captures, and what is wrong with them."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from msgspec import Meta, Struct
+
+from trilogue.base.problems import Findings
 
 
 class CaptureSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,3 +33,12 @@ class CaptureSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """most files in the folder; the oldest are deleted"""
     max_total_bytes: Annotated[int, Meta(ge=65_536, le=2**50)] = 256 * 1024**2
     """most bytes of all files in the folder; the oldest are deleted"""
+
+
+def check_capture(capture: CaptureSettings) -> Findings:
+    """Yield what makes the settings of captures unusable."""
+    # The gateway and the commands may be started in different folders.
+    if capture.folder and not capture.folder.startswith(("/", "~/")):
+        yield "capture.folder", "must begin with / or ~/"
+    if capture.max_file_bytes > capture.max_total_bytes:
+        yield "capture.max_file_bytes", "is more than capture.max_total_bytes"

@@ -1,4 +1,7 @@
-"""The settings of a cluster: several machines that behave as one gateway."""
+"""The settings of a cluster, and what is wrong with them.
+
+A cluster is several machines that behave as one gateway. No text shows a value, because it may contain a password.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Meta, Struct
 
+from trilogue.base.addresses import is_loopback
 from trilogue.base.secrets import Secret
-from trilogue.upstreams.addresses import is_loopback
 
 POSTGRESQL = ("postgresql://", "postgres://")
 """what the URLs of databases begin with"""
+_SCHEMES = ("redis", "rediss", "unix")
+_OPTIONS = frozenset({"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname"})
+"""What may follow the `?` of a Redis URL. The client library would take anything else as one of its own settings."""
 
 
 class ClusterSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,12 +35,7 @@ class ClusterSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ones"""
 
 
-_SCHEMES = ("redis", "rediss", "unix")
-_OPTIONS = frozenset({"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname"})
-"""What may follow the `?` of a Redis URL. The client library would take anything else as one of its own settings."""
-
-
-def cluster_problems(settings: ClusterSettings) -> Iterator[tuple[str, str]]:
+def check_cluster(settings: ClusterSettings) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the settings of a cluster: the path of a setting, and a text without its value."""
     for name, secret, fault_of in (
         ("redis", settings.redis, redis_fault),

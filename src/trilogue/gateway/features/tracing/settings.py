@@ -1,4 +1,4 @@
-"""The settings of traces, and what the environment says about them.
+"""The settings of traces: what is wrong with them, and what the environment says about them.
 
 OpenTelemetry's own variables (`OTEL_…`) hold for what the configuration does not set. Most of them are read by its SDK.
 """
@@ -11,6 +11,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from trilogue.base.addresses import leads_to_loopback, url_fault
+from trilogue.base.problems import Findings, check_headers
 from trilogue.base.secrets import Secret
 
 TRACES_PATH = "/v1/traces"
@@ -74,3 +76,21 @@ def is_installed() -> bool:
         return find_spec(EXPORTER) is not None and find_spec("opentelemetry.sdk.trace") is not None
     except ModuleNotFoundError:
         return False
+
+
+def check_tracing(tracing: TracingSettings) -> Findings:
+    """Yield what makes the settings of traces unusable."""
+    if tracing.endpoint and (tracing.endpoint.startswith("demo") or url_fault(tracing.endpoint)):
+        yield "tracing.endpoint", "must be an http(s) URL without a user, a password or a key; put the key into headers"
+    yield from check_headers("tracing.headers", tracing.headers)
+
+
+def tracing_warnings(tracing: TracingSettings) -> Findings:
+    """Yield what works but is probably a mistake or a risk."""
+    if not tracing.enabled and tracing != TracingSettings():
+        yield "tracing", "traces are off because tracing.enabled is not true"
+    if tracing.endpoint.startswith("http://") and not leads_to_loopback(tracing.endpoint):
+        if tracing.content:
+            yield "tracing.endpoint", "http:// sends prompts and responses unencrypted"
+        elif tracing.headers:
+            yield "tracing.endpoint", "http:// sends the headers unencrypted"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -11,6 +11,8 @@ from trilogue.base.secrets import Secret
 
 class UsageSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is kept of usage and cost. A plain string is short for `store`."""
+
+    short: ClassVar[str] = "store"  # what a plain string is short for
 
     store: Secret | None = None
     """where: the path of an SQLite file, which begins with `/`, `postgresql://…`, `none`, or `env:NAME`; default: the

@@ -1,44 +1,43 @@
 """The checks that types cannot express: names, addresses, headers, and settings that must fit each other.
 
 `check` finds what makes a configuration unusable. `warnings` finds what works but is unwise, for `trilogue check`. Both
-get a complete `Config` and yield (path, text). Neither shows a value, because it may be a secret.
+get a complete `Config` and yield (path, text). `reason_not_to_start` finds what would be wrong here and now: an open
+port without client keys, a loop, a package that is missing. None shows a value, because it may be a secret.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from ipaddress import ip_address
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
+from trilogue.base.addresses import is_loopback, is_url, leads_to_loopback, proxy_fault, url_fault
 from trilogue.base.clock import is_time
-from trilogue.base.headers import LEGAL_NAME, OF_CONNECTION
-from trilogue.base.problems import NAME, NAME_RULE
+from trilogue.base.problems import NAME, NAME_RULE, Findings, check_headers
 from trilogue.base.secrets import Secret
+from trilogue.config.config import Config, Server
 from trilogue.config.references import foreign_reference
-from trilogue.config.types import Config, routable
 from trilogue.errors import ClientError
 from trilogue.gateway.access.settings import key_option_problems
-from trilogue.gateway.admin.settings import MIN_SECRET, admin_secrets, admin_warnings, check_admin
-from trilogue.gateway.features.cluster.settings import POSTGRESQL, cluster_problems, cluster_warnings
-from trilogue.gateway.features.tracing.settings import TracingSettings
-from trilogue.gateway.limits.settings import WebhookSettings
+from trilogue.gateway.admin.settings import admin_secrets, admin_warnings, check_admin, sign_on_problem
+from trilogue.gateway.features.capture.settings import check_capture
+from trilogue.gateway.features.cluster.settings import POSTGRESQL, check_cluster, cluster_warnings
+from trilogue.gateway.features.tracing.settings import check_tracing, tracing_problem, tracing_warnings
+from trilogue.gateway.limits.settings import check_webhook
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.models.errors import name_fault
 from trilogue.routing.models.routes import find_problems
-from trilogue.upstreams.addresses import is_loopback, official_urls, proxy_fault, url_fault
+from trilogue.upstreams.addresses import official_urls
+from trilogue.upstreams.build import routable, router_of
 from trilogue.upstreams.settings import DEMO_URL, ProviderSettings, client_account_problems
 
 MIN_SEAL_KEY = 32
 MIN_CLIENT_KEY = 8
 """smallest length in characters; a shorter key can be guessed in seconds"""
-
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
-_SET_BY_GATEWAY = OF_CONNECTION | {"accept-encoding", "content-type"}
 _LITERAL = "the secret is written in the file; use env:NAME or file:path to keep it out"
-
-Findings = Iterator[tuple[str, str]]
-"""pairs of the path of a setting and what is wrong with it"""
 
 
 def check(config: Config, *, providers_known: bool = True) -> Findings:
@@ -55,11 +54,11 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     yield from _check_rules(config)
     yield from _check_store("state.store", config.state.store, ("memory", "none"))
     yield from _check_store("usage.store", config.usage.store, ("none",))
-    yield from cluster_problems(config.cluster)
+    yield from check_cluster(config.cluster)
     yield from _check_unjudged_endpoints(config)
-    yield from _check_tracing(config.tracing)
-    yield from _check_webhook(config.webhook)
-    yield from _check_capture(config)
+    yield from check_tracing(config.tracing)
+    yield from check_webhook(config.webhook)
+    yield from check_capture(config.capture)
     for name, provider in config.providers.items():
         yield from _check_provider(f"providers.{name}", name, provider)
     if providers_known:
@@ -68,6 +67,40 @@ def check(config: Config, *, providers_known: bool = True) -> Findings:
     for index, key in enumerate(config.seal_keys):
         if len(key.reveal()) < MIN_SEAL_KEY:
             yield f"seal_keys[{index}]", f"must have at least {MIN_SEAL_KEY} characters"
+
+
+def warnings(config: Config) -> Findings:
+    """Yield what works but is probably a mistake or a risk."""
+    for path, secret in _secrets(config):
+        if secret.literal:
+            yield path, _LITERAL
+    for name, provider in config.providers.items():
+        if not provider.verify_tls:
+            yield f"providers.{name}.verify_tls", "certificates are not verified: others can intercept the key"
+        if provider.base_url in official_urls() and not provider.accounts and not provider.headers:
+            yield f"providers.{name}.accounts", "there are none, but this API requires a key"
+        if provider.base_url.startswith("http://") and provider.accounts and not leads_to_loopback(provider.base_url):
+            yield f"providers.{name}.base_url", "http:// sends the key unencrypted"
+    for alias in _unserved_aliases(config):
+        yield f"aliases.{alias}", f"no provider serves {config.aliases[alias]}"
+    yield from admin_warnings(config.admin)
+    url = config.webhook.url.reveal() if config.webhook.url else ""
+    if url.startswith("http://") and not leads_to_loopback(url):
+        yield "webhook.url", "http:// sends warnings unencrypted"
+    yield from _state_warnings(config)
+    yield from cluster_warnings(config.cluster, has_seal_keys=bool(config.seal_keys))
+    yield from tracing_warnings(config.tracing)
+
+
+def reason_not_to_start(config: Config, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return why the gateway must not start with this configuration and environment, or None."""
+    return (
+        exposure_problem(config)
+        or _loop_problem(config)
+        or tracing_problem(config.tracing, environ or {})
+        or sign_on_problem(config.admin)
+        or package_problem(config)
+    )
 
 
 def _is_host(host: str) -> bool:
@@ -109,7 +142,7 @@ def _check_store(path: str, store: Secret | None, named: Iterable[str]) -> Findi
         return
     kinds = f"use the path of a file, postgresql://… or {' or '.join(named)}"
     if where.startswith(POSTGRESQL):
-        if not _is_url(where):
+        if not is_url(where):
             yield path, "is not a valid URL"
     elif "://" in where:
         yield path, f"there is no such kind of store; {kinds}"
@@ -132,39 +165,6 @@ def _check_unjudged_endpoints(config: Config) -> Findings:
             yield f"server.unjudged_endpoints[{index}]", f"is none of {', '.join(known)}"
 
 
-def _check_tracing(tracing: TracingSettings) -> Findings:
-    if tracing.endpoint and (tracing.endpoint.startswith("demo") or url_fault(tracing.endpoint)):
-        yield "tracing.endpoint", "must be an http(s) URL without a user, a password or a key; put the key into headers"
-    yield from _check_headers("tracing.headers", tracing.headers)
-
-
-def _check_webhook(webhook: WebhookSettings) -> Findings:
-    if webhook.url and not webhook.url.reveal().startswith(("http://", "https://")):
-        yield "webhook.url", "must be an http(s) URL"
-    elif webhook.url and not _is_url(webhook.url.reveal()):
-        yield "webhook.url", "is not a valid URL"
-    if webhook.secret and len(webhook.secret.reveal()) < MIN_SECRET:
-        yield "webhook.secret", f"must have at least {MIN_SECRET} characters"
-    if webhook.secret is not None and webhook.url is None:
-        yield "webhook.secret", "needs webhook.url"
-
-
-def _check_capture(config: Config) -> Findings:
-    capture = config.capture
-    # The gateway and the commands may be started in different folders.
-    if capture.folder and not capture.folder.startswith(("/", "~/")):
-        yield "capture.folder", "must begin with / or ~/"
-    if capture.max_file_bytes > capture.max_total_bytes:
-        yield "capture.max_file_bytes", "is more than capture.max_total_bytes"
-
-
-def _is_url(text: str) -> bool:
-    try:
-        return bool(urlsplit(text).scheme)
-    except ValueError:
-        return False
-
-
 def _check_provider(path: str, name: str, provider: ProviderSettings) -> Findings:
     if not NAME.fullmatch(name):
         yield path, f"a provider's name {NAME_RULE}"
@@ -183,20 +183,12 @@ def _check_provider(path: str, name: str, provider: ProviderSettings) -> Finding
     yield from _check_proxies(f"{path}.proxies", provider.proxies)
     for index, account in enumerate(provider.accounts):
         yield from _check_proxies(f"{path}.accounts[{index}].proxies", account.proxies)
-    yield from _check_headers(f"{path}.headers", provider.headers)
+    yield from check_headers(f"{path}.headers", provider.headers)
     for index, model in enumerate(provider.models):
         model_fault = name_fault(model)
         if model_fault:
             yield f"{path}.models[{index}]", model_fault
     yield from _check_other_endpoints(path, provider)
-
-
-def _check_headers(path: str, headers: Iterable[str]) -> Findings:
-    for header in headers:
-        if not LEGAL_NAME.fullmatch(header):
-            yield path, "the name of a header must consist of letters, digits and dashes"
-        elif header.lower() in _SET_BY_GATEWAY:
-            yield f"{path}.{header}", "is set by the gateway itself"
 
 
 def _check_proxies(path: str, proxies: Iterable[Secret]) -> Findings:
@@ -217,29 +209,6 @@ def _check_names(path: str, names: Iterable[str]) -> Findings:
         seen.add(name)
 
 
-def warnings(config: Config) -> Findings:
-    """Yield what works but is probably a mistake or a risk."""
-    for path, secret in _secrets(config):
-        if secret.literal:
-            yield path, _LITERAL
-    for name, provider in config.providers.items():
-        if not provider.verify_tls:
-            yield f"providers.{name}.verify_tls", "certificates are not verified: others can intercept the key"
-        if provider.base_url in official_urls() and not provider.accounts and not provider.headers:
-            yield f"providers.{name}.accounts", "there are none, but this API requires a key"
-        if provider.base_url.startswith("http://") and provider.accounts and not _is_on_loopback(provider.base_url):
-            yield f"providers.{name}.base_url", "http:// sends the key unencrypted"
-    for alias in _unserved_aliases(config):
-        yield f"aliases.{alias}", f"no provider serves {config.aliases[alias]}"
-    yield from admin_warnings(config.admin)
-    url = config.webhook.url.reveal() if config.webhook.url else ""
-    if url.startswith("http://") and not _is_on_loopback(url):
-        yield "webhook.url", "http:// sends warnings unencrypted"
-    yield from _state_warnings(config)
-    yield from cluster_warnings(config.cluster, has_seal_keys=bool(config.seal_keys))
-    yield from _tracing_warnings(config.tracing)
-
-
 def _state_warnings(config: Config) -> Findings:
     where = config.state.store.reveal() if config.state.store is not None else ""
     if where == "memory" and config.server.workers > 1:
@@ -249,19 +218,9 @@ def _state_warnings(config: Config) -> Findings:
         yield "seal_keys", text
 
 
-def _tracing_warnings(tracing: TracingSettings) -> Findings:
-    if not tracing.enabled and tracing != TracingSettings():
-        yield "tracing", "traces are off because tracing.enabled is not true"
-    if tracing.endpoint.startswith("http://") and not _is_on_loopback(tracing.endpoint):
-        if tracing.content:
-            yield "tracing.endpoint", "http:// sends prompts and responses unencrypted"
-        elif tracing.headers:
-            yield "tracing.endpoint", "http:// sends the headers unencrypted"
-
-
 def _unserved_aliases(config: Config) -> Iterator[str]:
     """Yield the aliases of models that no provider, route or default serves."""
-    router = config.router()
+    router = router_of(config)
     for alias in config.aliases:
         try:
             router.resolve(alias)
@@ -309,5 +268,63 @@ def _proxies(config: Config) -> Iterator[tuple[str, Secret]]:
             yield from ((f"{path}[{index}]", proxy) for index, proxy in enumerate(account.proxies))
 
 
-def _is_on_loopback(url: str) -> bool:
-    return is_loopback(urlsplit(url).hostname or "")
+def package_problem(config: Config) -> str | None:
+    """Return which package of which extra is missing, and what for; None if all are there."""
+    for path, package, extra in _needed(config):
+        if find_spec(package) is None:
+            return f"{path}: needs {package}, which is not installed: pip install 'trilogue[{extra}]'"
+    return None
+
+
+def _needed(config: Config) -> Iterator[tuple[str, str, str]]:
+    """Yield the setting, the package and the extra that brings it along."""
+    if config.cluster.redis:
+        yield "cluster.redis", "redis", "cluster"
+    if config.cluster.postgresql:
+        yield "cluster.postgresql", "psycopg", "cluster"
+    for path, store in (("state.store", config.state.store), ("usage.store", config.usage.store)):
+        if store is not None and store.reveal().startswith(POSTGRESQL):
+            yield path, "psycopg", "postgresql"
+
+
+def exposure_problem(config: Config) -> str | None:
+    """Return a warning for an operator whose gateway is open to other machines without client keys, or None."""
+    host = config.server.host
+    if config.keys or config.require_keys or is_loopback(host):
+        return None
+    return (
+        f"server.host: {host} can be reached from other machines, but there are no client keys. Add some, "
+        f"for example keys: [env:TRILOGUE_KEY], or bind to 127.0.0.1."
+    )
+
+
+def _loop_problem(config: Config) -> str | None:
+    """Return a warning if a provider is this gateway itself, or None: its requests would loop forever."""
+    for name, provider in config.providers.items():
+        if _is_address_of(provider.base_url, config.server):
+            address = provider.base_url.partition("?")[0]
+            return (
+                f"providers.{name}.base_url: {address} is the address of this gateway. Set it to that of the "
+                f"upstream, or choose another port. Without providers in the configuration, the address comes from "
+                f"OPENAI_BASE_URL or ANTHROPIC_BASE_URL, which may have been set for clients."
+            )
+    return None
+
+
+def _is_address_of(url: str, server: Server) -> bool:
+    """Return whether a URL leads to the server. A server bound to all addresses is recognized by loopback ones."""
+    parts = urlsplit(url)
+    if parts.scheme != "http" or (parts.port or 80) != server.port:
+        return False
+    asked, bound = _address(parts.hostname or ""), _address(server.host)
+    if asked is None or bound is None:
+        return parts.hostname == server.host
+    return asked == bound or (bound.is_unspecified and asked.is_loopback)
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the address, or None for a host name other than localhost: names are not looked up."""
+    try:
+        return ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""What a gateway has done, in one line: requests, tokens, cost, errors and losses."""
+"""What the gateway of a launched client has done, in one line: requests, tokens, cost, errors and losses."""
 
 from __future__ import annotations
 

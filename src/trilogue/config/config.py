@@ -6,12 +6,11 @@ when a file is read; a `Config` in memory is complete and never changes.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from random import Random
+from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, inspect
 
 from trilogue.base.secrets import Secret
 from trilogue.gateway.access.settings import ClientKeySettings
@@ -30,14 +29,11 @@ from trilogue.gateway.limits.settings import (
     WebhookSettings,
 )
 from trilogue.gateway.log.setup import Log
-from trilogue.model import Severity, Usage
-from trilogue.routing.models.router import Router
-from trilogue.routing.models.routes import RoutableProvider, Route
-from trilogue.routing.pool.pools import Pools
-from trilogue.routing.pool.settings import AccountSpec, PoolsSettings, ProviderSpec
-from trilogue.upstreams.settings import AccountSettings, ProviderSettings
+from trilogue.model import Severity
+from trilogue.routing.models.routes import Route
+from trilogue.routing.pool.settings import PoolsSettings
+from trilogue.upstreams.settings import ProviderSettings
 from trilogue.upstreams.timeouts import ProviderTimeouts, Seconds
-from trilogue.vendors.table import PRESETS
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Workers = Annotated[int, Meta(ge=1, le=256)]
@@ -156,75 +152,48 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """secrets that seal reasoning on its way through clients: the first one seals, all of them can open; default: one
     is generated"""
 
-    def router(self) -> Router:
-        """Return a router for the providers, aliases and routes of this configuration."""
-        absent = {name: one.absence for name, one in self.providers.items() if one.absence}
-        return Router(
-            [routable(name, one) for name, one in self.served.items()],
-            self.aliases,
-            self.routes,
-            self.default_provider,
-            absent=absent,
-            needs={name: preset.needs for name, preset in PRESETS.items() if name not in self.providers},
-        )
-
     @property
     def served(self) -> dict[str, ProviderSettings]:
         """The providers without those that are optional and lack their keys."""
         return {name: one for name, one in self.providers.items() if not one.absence}
 
-    def pools(self, rng: Random) -> Pools:
-        """Return the account pools of all providers, for one worker, which gets its share of the limits."""
-        specs = [_spec(name, provider) for name, provider in self.served.items()]
-        return Pools(specs, self.pool, rng=rng, share=1.0 / self.server.workers)
 
-    def timeouts(self, provider: str) -> ProviderTimeouts:
-        """Return the time limits of a provider, with those of the server where it sets none."""
-        return self.providers[provider].timeouts.over(self.server.timeouts)
+def setting_paths() -> list[str]:
+    """Return the path of every setting: `server.port`, `providers.NAME.accounts[].key`, …"""
+    return list(_paths(inspect.type_info(Config), ""))
 
 
-_MAKERS = frozenset({"", "openai", "anthropic", "azure"})
-"""presets of those who serve GPT or Claude under the names that clients know, and of none"""
+def short_form(struct: type[Struct]) -> str:
+    """Return the field that a plain string is short for in settings of this type; "" if they have no short form."""
+    name: str = getattr(struct, "short", "")
+    return name
 
 
-def routable(name: str, provider: ProviderSettings) -> RoutableProvider:
-    """Return what routing needs to know of a provider."""
-    own_names = provider.is_demo or provider.preset not in _MAKERS
-    return RoutableProvider(name, provider.protocols, provider.models, own_names)
+@cache
+def settings_named(name: str) -> tuple[str, ...]:
+    """Return the paths of all settings that end with this name, those with the fewest steps first."""
+    found = [path for path in setting_paths() if path.rpartition(".")[2] == name]
+    return tuple(sorted(found, key=lambda path: path.count(".")))
 
 
-def _spec(name: str, provider: ProviderSettings) -> ProviderSpec:
-    """Return what the pool needs to know of a provider. Without accounts it gets one that has its own name."""
-    return ProviderSpec(
-        name=name,
-        accounts=tuple(_account(account) for account in provider.accounts) or (AccountSpec(name=name),),
-        settings=provider.pool,
-        cost=_cost(provider),
-        proxies=len(provider.proxies),
-    )
+def inner_types(kind: inspect.Type) -> Iterator[tuple[str, inspect.Type]]:
+    """Yield the types directly inside a type, each with the step that a path takes to it."""
+    match kind:
+        case inspect.StructType():
+            yield from ((f".{field.name}", field.type) for field in kind.fields)
+        case inspect.DictType():
+            yield ".NAME", kind.value_type
+        case inspect.VarTupleType():
+            yield "[]", kind.item_type
+        case inspect.UnionType():
+            yield from (("", member) for member in kind.types)
+        case inspect.Metadata():
+            yield "", kind.type
 
 
-def _cost(provider: ProviderSettings) -> Callable[[Usage, str], float | None] | None:
-    """Return a function for the cost of a response in dollars; None if no balance could depend on it."""
-    has_balance = any(account.balance is not None for account in provider.accounts)
-    return provider.price_book().spending(time.time) if provider.prices or has_balance else None
-
-
-def _account(account: AccountSettings) -> AccountSpec:
-    return AccountSpec(
-        name=account.name,
-        weight=account.weight,
-        priority=account.priority,
-        limits=account.limits,
-        balance=account.balance,
-        proxies=len(account.proxies),
-        credential=_fingerprint(account.key),
-        of_clients=account.is_clients,
-    )
-
-
-def _fingerprint(key: Secret | None) -> str | None:
-    """Return a fingerprint of the key, "" if there is no key, or None if the key could not be found."""
-    if key is None:
-        return ""
-    return key.fingerprint() if key else None
+def _paths(kind: inspect.Type, path: str) -> Iterator[str]:
+    for step, inner in inner_types(kind):
+        here = f"{path}{step}".removeprefix(".")
+        if isinstance(kind, inspect.StructType):
+            yield here
+        yield from _paths(inner, here)

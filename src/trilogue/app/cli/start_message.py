@@ -13,12 +13,13 @@ from shlex import quote
 
 from msgspec import Struct
 
-from trilogue.app.cli.files import counted
 from trilogue.app.cli.local_servers import LocalServer
 from trilogue.app.cli.sockets import reachable
+from trilogue.app.cli.tables import counted
 from trilogue.base.secrets import Secret
-from trilogue.config.types import Config
+from trilogue.config.config import Config
 from trilogue.errors import ClientError
+from trilogue.upstreams.build import router_of
 from trilogue.vendors.table import PRESETS
 
 NAME = "trilogue"
@@ -161,7 +162,7 @@ def key_hint(key: Secret | None) -> KeyHint:
 def example_model(start: Start) -> str:
     """Return a model that the gateway serves: of the configuration, a server on this machine, a vendor, the demo."""
     config = start.config
-    router = config.router()
+    router = router_of(config)
     for name in _candidates(start):
         try:
             router.resolve(name)

@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilogue.config import document
-from trilogue.config.document import MAX_BYTES, read_document
+from trilogue.config import yaml_file
+from trilogue.config.yaml_file import MAX_BYTES, read_document
 from trilogue.errors import ConfigError
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -53,7 +53,7 @@ EXAMPLES = [
 def test_every_loader_reads_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both loaders give the same result; the one in C is not available everywhere."""
     here = read_document(text.encode())
-    monkeypatch.setattr(document, "_FAST", yaml.SafeLoader)
+    monkeypatch.setattr(yaml_file, "_FAST", yaml.SafeLoader)
     assert read_document(text.encode()) == here
 
 
