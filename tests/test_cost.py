@@ -45,7 +45,7 @@ from trilogue.net.server.connection import ClientConnection
 from trilogue.net.server.known_heads import KnownHeads
 from trilogue.protocols.stream.reply import Reply
 from trilogue.routing.pool.decision import Attempt
-from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.storage.sqlite import MemoryDatabase
 
 MARGIN = 1.2
 EVENTS = 200

@@ -23,8 +23,8 @@ from trilogue.gateway.access.client_keys import owner_of
 from trilogue.gateway.access.managed import new_key_id
 from trilogue.gateway.conversations.store.interface import StoredReasoning
 from trilogue.gateway.conversations.store.store import ResponseStore
-from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.locations import RESPONSES_FILE, state_directory
+from trilogue.storage.sqlite import SqliteDatabase
 
 LAPTOP, OLD_LAPTOP, PHONE = (
     owner_of(*one) for one in (("laptop", "fake-1"), ("laptop", "fake-0"), ("phone", "fake-2"))

@@ -9,7 +9,7 @@ from tests.machines.nodes import Cluster
 from trilogue.gateway.features.usage.ledger.counts import Counts
 from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
-from trilogue.storage.database.postgresql import PostgresqlDatabase
+from trilogue.storage.postgresql import PostgresqlDatabase
 
 
 def counted(url: str) -> Counts:

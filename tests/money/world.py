@@ -37,8 +37,8 @@ from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.reading import UsageQuery
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.locations import LIMITS_FILE, Locations
+from trilogue.storage.sqlite import SqliteDatabase
 from trilogue.upstreams.settings import ProviderSettings
 
 KEYS = 60

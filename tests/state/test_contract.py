@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import trilogue
+from trilogue.storage.database import StoreBusy, StoreUnavailable
 from trilogue.storage.file import FileStore
 from trilogue.storage.memory import MemoryStore
-from trilogue.storage.store import Retention, Session, Store, StoreBusy, StoredRecord, StoreUnavailable
+from trilogue.storage.store import Retention, Session, Store, StoredRecord
 
 NOW = 1_800_000_000.0
 
@@ -312,4 +313,4 @@ def test_only_the_engines_know_sqlite() -> None:
     """Everything above the interfaces works with any store."""
     source = Path(trilogue.__file__).parent
     found = [str(path.relative_to(source)) for path in source.rglob("*.py") if "import sqlite3" in path.read_text()]
-    assert sorted(found) == ["storage/aside.py", "storage/database/sqlite.py", "storage/file.py"]
+    assert sorted(found) == ["storage/file.py", "storage/sqlite.py"]

@@ -22,8 +22,9 @@ import pytest
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
 from tests.state.test_sync import START, attempt, book, states
 from tests.timing import check_within, eventually, pass_time
+from trilogue.storage.database import StoreHealth
 from trilogue.storage.file import FileStore
-from trilogue.storage.store import StoredRecord, StoreHealth
+from trilogue.storage.store import StoredRecord
 from trilogue.upstreams.state.records import MODEL_COOLDOWN, RETENTION
 from trilogue.upstreams.state.sync import StateError, StateSync, load_into, write_now
 from trilogue.upstreams.state.writer import PRUNE_RECORDS, Writer

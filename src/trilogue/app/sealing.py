@@ -18,12 +18,11 @@ from trilogue.base.secrets import Secret
 from trilogue.config.types import Config
 from trilogue.errors import TrilogueError
 from trilogue.gateway.conversations.store.interface import StoreAway, StoreError
-from trilogue.storage.aside import set_aside
-from trilogue.storage.database import database_of
-from trilogue.storage.database.connection import Database
-from trilogue.storage.database.postgresql import PostgresqlDatabase
+from trilogue.storage.database import Database
+from trilogue.storage.engines import database_of
 from trilogue.storage.locations import state_directory
-from trilogue.storage.private_files import MAKE_SECONDS, make_once, write_private
+from trilogue.storage.postgresql import PostgresqlDatabase
+from trilogue.storage.private_files import MAKE_SECONDS, make_once, set_aside, write_private
 from trilogue.storage.shared_secret import shared_secret
 from trilogue.translate.reasoning.seal import Sealer
 

@@ -23,9 +23,8 @@ from trilogue.gateway.features.cluster.server import ClusterUnavailable, RedisSe
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.storage.database import check_database, database_of
-from trilogue.storage.database.connection import Database
-from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.database import Database, StoreAway, StoreError
+from trilogue.storage.engines import check_database, database_of
 from trilogue.storage.file import FileStore
 from trilogue.storage.locations import (
     ACCOUNTS_FILE,
@@ -38,7 +37,7 @@ from trilogue.storage.locations import (
     state_directory,
     state_file,
 )
-from trilogue.storage.store import StoreAway, StoreError
+from trilogue.storage.sqlite import SqliteDatabase
 
 _OTHERS = f"{Path(ACCOUNTS_FILE).stem}-*{Path(ACCOUNTS_FILE).suffix}"
 

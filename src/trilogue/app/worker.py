@@ -59,11 +59,11 @@ from trilogue.protocols.registry import DEFAULT
 from trilogue.routing.models.model_routes import ModelRoutes
 from trilogue.routing.models.router import Upstream
 from trilogue.routing.pool.pools import Pools
-from trilogue.storage.database import database_of
+from trilogue.storage.database import StoreHealth
+from trilogue.storage.engines import database_of
 from trilogue.storage.file import FileStore
 from trilogue.storage.locations import KEYS_FILE, LIMITS_FILE, Locations
 from trilogue.storage.memory import MemoryStore
-from trilogue.storage.store import StoreHealth
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstreams.catalog import Catalog
 from trilogue.upstreams.provider import TransportFor

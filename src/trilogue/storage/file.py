@@ -18,19 +18,10 @@ from typing import Any
 
 import msgspec
 
-from trilogue.storage.aside import FAILURES, blames_content, primary_code, set_aside
-from trilogue.storage.private_files import locked
-from trilogue.storage.store import (
-    Retention,
-    Session,
-    Store,
-    StoreBusy,
-    StoreDamaged,
-    StoredRecord,
-    StoreError,
-    StoreUnavailable,
-    Transaction,
-)
+from trilogue.storage.database import StoreBusy, StoreDamaged, StoreError, StoreUnavailable
+from trilogue.storage.private_files import locked, set_aside
+from trilogue.storage.sqlite import FAILURES, blames_content, primary_code
+from trilogue.storage.store import Retention, Session, Store, StoredRecord, Transaction
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS note (

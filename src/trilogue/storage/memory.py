@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from trilogue.storage.store import Retention, Session, Store, StoreBusy, StoredRecord, StoreUnavailable, Transaction
+from trilogue.storage.database import StoreBusy, StoreUnavailable
+from trilogue.storage.store import Retention, Session, Store, StoredRecord, Transaction
 
 Key = tuple[str, str]
 

@@ -27,43 +27,6 @@ from contextlib import AbstractContextManager
 import msgspec
 from msgspec import Struct
 
-from trilogue.errors import TrilogueError
-
-
-class StoreError(TrilogueError):
-    """A store that did not do what was asked. Base of the three reasons below."""
-
-
-class StoreUnavailable(StoreError):
-    """A store that cannot be used for now: out of reach, full, not writable or closed. What it holds may be fine."""
-
-
-class StoreBusy(StoreUnavailable):
-    """A store that another writer holds for longer than the session's timeout."""
-
-
-class StoreAway(StoreUnavailable):
-    """A store that could not be reached. Nothing was written."""
-
-
-class CommitUnsure(StoreUnavailable):
-    """A store that was lost during a commit, so that the write may or may not have happened."""
-
-
-class StoreDamaged(StoreError):
-    """A store whose content cannot be what was written. `Store.replace_damaged` starts an empty one."""
-
-
-class StoreHealth(Struct, frozen=True):
-    """How a process gets on with a store. `failing`: the last use of it failed, and it was not used since.
-
-    `waiting`: writes that are not done yet. `failures`: reads and writes that failed for good so far.
-    """
-
-    failing: bool = False
-    waiting: int = 0
-    failures: int = 0
-
 
 class StoredRecord(Struct, frozen=True):
     """The value of one key. `value`: JSON text. `at`: when it was written, in seconds since the epoch."""

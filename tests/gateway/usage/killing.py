@@ -29,8 +29,8 @@ from tests.timing import eventually_async
 from trilogue.gateway.features.usage.ledger.counts import Counts
 from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
-from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.locations import state_file
+from trilogue.storage.sqlite import SqliteDatabase
 
 CONNECTIONS = 16
 CONFIG = """\

@@ -20,7 +20,7 @@ from trilogue.gateway.features.usage.query import usage_query
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Usage
 from trilogue.routing.pool.decision import Decision
-from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.storage.sqlite import MemoryDatabase
 
 CONFIG = """\
 providers:

@@ -30,10 +30,9 @@ from trilogue.gateway.features.usage.ledger.live_file import (
 )
 from trilogue.gateway.features.usage.ledger.reading import UsageQuery, read_usage
 from trilogue.gateway.features.usage.ledger.tables import HOURLY_DAYS, LedgerTables
-from trilogue.storage.database.connection import Database
-from trilogue.storage.database.memory import MemoryDatabase
-from trilogue.storage.database.postgresql import PostgresqlDatabase
-from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.database import Database
+from trilogue.storage.postgresql import PostgresqlDatabase
+from trilogue.storage.sqlite import MemoryDatabase, SqliteDatabase
 
 WAIT = 10.0
 DAY = 24

@@ -16,7 +16,7 @@ from tests.state.responses.postgres import Server
 from tests.timing import pass_time
 from trilogue.gateway.conversations.store.interface import NotFound
 from trilogue.gateway.conversations.store.store import ResponseStore
-from trilogue.storage.database import database_of
+from trilogue.storage.engines import database_of
 
 WRITER = """
     import asyncio, sys

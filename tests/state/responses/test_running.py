@@ -13,7 +13,7 @@ from trilogue.gateway.conversations.store import running
 from trilogue.gateway.conversations.store.interface import StoreAway
 from trilogue.gateway.conversations.store.running import RunningJobs
 from trilogue.gateway.conversations.store.service import StoreService
-from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.storage.sqlite import MemoryDatabase
 
 KEY = (A, "r1")
 

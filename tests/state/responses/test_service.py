@@ -24,8 +24,8 @@ from trilogue.gateway.conversations.store.interface import (
 )
 from trilogue.gateway.conversations.store.service import StoreService
 from trilogue.gateway.conversations.store.store import ResponseStore
-from trilogue.storage.database.sqlite import SqliteDatabase
-from trilogue.storage.store import StoreHealth
+from trilogue.storage.database import StoreHealth
+from trilogue.storage.sqlite import SqliteDatabase
 
 
 class CountedStore(ResponseStore):

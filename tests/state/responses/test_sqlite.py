@@ -24,8 +24,8 @@ from trilogue.gateway.conversations.store.interface import (
     StoreUnavailable,
 )
 from trilogue.gateway.conversations.store.store import ResponseStore
-from trilogue.storage.database import sqlite as engine
-from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage import sqlite as engine
+from trilogue.storage.sqlite import SqliteDatabase
 
 APPEND = """
     import sys

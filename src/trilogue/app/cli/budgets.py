@@ -21,9 +21,9 @@ from trilogue.gateway.access.key_store import KeyStore
 from trilogue.gateway.access.managed import ManagedKey
 from trilogue.gateway.limits.budgets import budget_lines, subjects_with_budget
 from trilogue.gateway.limits.shared_table import read_rows
-from trilogue.storage.database import database_of
+from trilogue.storage.database import StoreError
+from trilogue.storage.engines import database_of
 from trilogue.storage.locations import LIMITS_FILE, Locations
-from trilogue.storage.store import StoreError
 
 
 def budgets_left(file: Path | None, config: Config) -> list[dict[str, Any]]:

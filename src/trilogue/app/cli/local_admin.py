@@ -20,9 +20,8 @@ from msgspec.structs import replace
 from trilogue.base.secrets import Secret
 from trilogue.config.types import Config
 from trilogue.gateway.admin.settings import AdminSettings
-from trilogue.storage.aside import set_aside
 from trilogue.storage.locations import state_directory, state_file
-from trilogue.storage.private_files import MAKE_SECONDS, make_once, write_private
+from trilogue.storage.private_files import MAKE_SECONDS, make_once, set_aside, write_private
 from trilogue.upstreams.addresses import is_loopback
 
 KEY_FILE = "admin.key"

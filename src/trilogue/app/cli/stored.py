@@ -13,7 +13,7 @@ from trilogue.base.cipher import KEY_BYTES
 from trilogue.config.types import Config
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.stores import limits_of
-from trilogue.storage.database import database_of
+from trilogue.storage.engines import database_of
 from trilogue.storage.locations import MEMORY
 
 

@@ -18,9 +18,8 @@ from trilogue.gateway.access.managed import ManagedKey, key_digest, new_key_id, 
 from trilogue.gateway.access.schema import SCHEMA
 from trilogue.gateway.access.settings import KeyOptions
 from trilogue.model import Json
-from trilogue.storage.database.connection import Database, Row
-from trilogue.storage.database.transactions import SqlTransaction, Transactions
-from trilogue.storage.store import StoreDamaged, StoreError, StoreUnavailable
+from trilogue.storage.database import Database, Row, StoreDamaged, StoreError, StoreUnavailable
+from trilogue.storage.transactions import SqlTransaction, Transactions
 
 _ALL = (
     "SELECT id, name, options, digests, shown, created, expires, revoked, stop_streams FROM trl_key "

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from trilogue.storage.database.migrate import Migration, Schema
+from trilogue.storage.migrations import Migration, TableSchema
 
 _KEYS = (
     """CREATE TABLE trl_key (
@@ -31,7 +31,7 @@ _SIGN_ON = (
 _WITHOUT_REVOKED = ("UPDATE trl_key SET digests = '[]' WHERE revoked IS NOT NULL",)
 """a revoked key needs no digests, and without them no damage can make it work again"""
 
-SCHEMA = Schema(
+SCHEMA = TableSchema(
     versions="trl_key_migration",
     migrations=(
         Migration(1, _KEYS),

@@ -34,7 +34,7 @@ from trilogue.gateway.limits.webhook import Webhook
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Json
 from trilogue.routing.models.router import Upstream
-from trilogue.storage.store import StoreError, StoreUnavailable
+from trilogue.storage.database import StoreError, StoreUnavailable
 
 log = structlog.get_logger("trilogue.limits")
 

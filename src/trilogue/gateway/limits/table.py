@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from trilogue.gateway.limits.counters import ROW, RUNNING, Row
-from trilogue.storage.store import StoreUnavailable
+from trilogue.storage.database import StoreUnavailable
 
 
 class LimitTable(ABC):

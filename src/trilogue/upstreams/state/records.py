@@ -11,7 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from trilogue.routing.pool.changes import KINDS, Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
-from trilogue.storage.store import Retention, StoreDamaged, StoredRecord
+from trilogue.storage.database import StoreDamaged
+from trilogue.storage.store import Retention, StoredRecord
 
 DAY = 86_400.0
 MODEL_COOLDOWN = "CooledModel"

@@ -18,7 +18,8 @@ import structlog
 from trilogue.errors import TrilogueError
 from trilogue.routing.pool.changes import Change, Tally
 from trilogue.routing.pool.pools import Pools
-from trilogue.storage.store import Session, Store, StoreBusy, StoreDamaged, StoreError, StoreHealth, StoreUnavailable
+from trilogue.storage.database import StoreBusy, StoreDamaged, StoreError, StoreHealth, StoreUnavailable
+from trilogue.storage.store import Session, Store
 from trilogue.upstreams.state.counters import Counters, merge
 from trilogue.upstreams.state.records import RETENTION, split, to_records
 from trilogue.upstreams.state.writer import Writer, replace_damaged

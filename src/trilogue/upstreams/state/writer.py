@@ -15,17 +15,8 @@ from contextlib import suppress
 
 import structlog
 
-from trilogue.storage.store import (
-    Retention,
-    Session,
-    Store,
-    StoreDamaged,
-    StoredRecord,
-    StoreError,
-    StoreHealth,
-    StoreUnavailable,
-    Transaction,
-)
+from trilogue.storage.database import StoreDamaged, StoreError, StoreHealth, StoreUnavailable
+from trilogue.storage.store import Retention, Session, Store, StoredRecord, Transaction
 
 log = structlog.get_logger("trilogue.state")
 

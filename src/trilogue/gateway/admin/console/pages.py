@@ -28,7 +28,7 @@ from trilogue.gateway.admin.sessions import (
 from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json
 from trilogue.routing.pool.choice.account import Bucket
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
 
 log = structlog.get_logger("trilogue.admin")
 

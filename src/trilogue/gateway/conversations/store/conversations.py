@@ -24,7 +24,7 @@ from trilogue.gateway.conversations.store.interface import (
 )
 from trilogue.gateway.conversations.store.storage import DatabaseTransaction, StorePart, is_storable, reading, writing
 from trilogue.gateway.conversations.store.usage import CONVERSATION, delete_row
-from trilogue.storage.database.connection import Row
+from trilogue.storage.database import Row
 
 COLUMNS = "owner, id, provider, account, created, expires, content, seq, size"
 ITEM_COLUMNS = "trl_conversation.owner, trl_conversation.id, number, item.id, item.size, item.content"

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.storage.store import CommitUnsure, StoreAway, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
+from trilogue.storage.database import CommitUnsure, StoreAway, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
 
 __all__ = [
     "ENDED",

@@ -18,7 +18,7 @@ from trilogue.gateway.conversations.store.reasoning import ReasoningTable
 from trilogue.gateway.conversations.store.responses import Responses
 from trilogue.gateway.conversations.store.storage import DatabaseTransaction, Storage, StorePart, reading, writing
 from trilogue.gateway.conversations.store.usage import BATCH, TABLES, delete_row, per_table, prune
-from trilogue.storage.database.connection import Row
+from trilogue.storage.database import Row
 
 Exported = StoredResponse | StoredConversation | ConversationItem | StoredReasoning
 

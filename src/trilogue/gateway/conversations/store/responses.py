@@ -27,7 +27,7 @@ from trilogue.gateway.conversations.store.storage import (
     writing,
 )
 from trilogue.gateway.conversations.store.usage import RESPONSE, delete_row
-from trilogue.storage.database.connection import Row
+from trilogue.storage.database import Row
 
 MAX_CHAIN = 10_000
 COLUMNS = (

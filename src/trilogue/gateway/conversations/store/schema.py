@@ -6,7 +6,7 @@ made or, for a conversation, last appended to; the oldest go first when a limit 
 
 from __future__ import annotations
 
-from trilogue.storage.database.migrate import Migration, Schema
+from trilogue.storage.migrations import Migration, TableSchema
 
 _RESPONSES = (
     """CREATE TABLE trl_response (
@@ -84,4 +84,4 @@ MIGRATIONS = (
     Migration(5, _OBJECTS),
 )
 
-SCHEMA = Schema("trl_migration", MIGRATIONS)
+SCHEMA = TableSchema("trl_migration", MIGRATIONS)

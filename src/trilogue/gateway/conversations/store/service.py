@@ -31,7 +31,7 @@ from trilogue.gateway.conversations.store.interface import (
     StoreUnavailable,
 )
 from trilogue.gateway.conversations.store.store import ResponseStore
-from trilogue.storage.store import StoreDamaged, StoreHealth
+from trilogue.storage.database import StoreDamaged, StoreHealth
 
 T = TypeVar("T")
 P = ParamSpec("P")

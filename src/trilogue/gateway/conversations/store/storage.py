@@ -9,8 +9,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 from trilogue.gateway.conversations.store.contents import Contents
 from trilogue.gateway.conversations.store.interface import StoreLimits
 from trilogue.gateway.conversations.store.schema import SCHEMA
-from trilogue.storage.database.connection import Database, DatabaseConnection
-from trilogue.storage.database.transactions import SqlTransaction, Transactions
+from trilogue.storage.database import Database, DatabaseConnection
+from trilogue.storage.transactions import SqlTransaction, Transactions
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -23,7 +23,7 @@ from trilogue.gateway.conversations.store.reasoning import ReasoningTable
 from trilogue.gateway.conversations.store.responses import Responses
 from trilogue.gateway.conversations.store.storage import Storage
 from trilogue.gateway.conversations.store.usage import settle
-from trilogue.storage.database.connection import Database
+from trilogue.storage.database import Database
 
 Outcome = object | StoreError
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import structlog
 
-from trilogue.storage.store import Session, Store, StoreBusy, StoredRecord, StoreError
+from trilogue.storage.database import StoreBusy, StoreError
+from trilogue.storage.store import Session, Store, StoredRecord
 
 log = structlog.get_logger("trilogue.cluster")
 

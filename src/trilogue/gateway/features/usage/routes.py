@@ -14,7 +14,7 @@ from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.limits.budgets import subjects_with_budget
 from trilogue.gateway.limits.table import LimitsFull
 from trilogue.model import Json
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
 
 FORMATS = ("json", "csv")
 

@@ -31,8 +31,8 @@ from trilogue.gateway.features.usage.ledger.live_file import (
 )
 from trilogue.gateway.features.usage.ledger.reading import UsageLine, UsageQuery, read_usage
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
-from trilogue.storage.aside import last_set_aside, set_aside
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
+from trilogue.storage.private_files import last_set_aside, set_aside
 
 log = structlog.get_logger("trilogue.usage")
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from trilogue.gateway.features.usage.ledger.counts import HOURS_PER_DAY, NO_COUNTS, Counts, RowName
 from trilogue.gateway.features.usage.ledger.live_file import Place, live_files, read_places
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables, SumsQuery
-from trilogue.storage.database.connection import Row
+from trilogue.storage.database import Row
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_HOUR = 2**40

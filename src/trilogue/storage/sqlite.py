@@ -19,10 +19,38 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from trilogue.storage.aside import FAILURES, blames_content, primary_code, set_aside
-from trilogue.storage.database.connection import Database, DatabaseConnection, Row
-from trilogue.storage.database.dialect import SQLITE
-from trilogue.storage.store import StoreAway, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
+from trilogue.storage.database import (
+    Database,
+    DatabaseConnection,
+    Dialect,
+    Row,
+    StoreAway,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+)
+from trilogue.storage.private_files import set_aside
+
+SQLITE = Dialect(
+    serial="INTEGER PRIMARY KEY",
+    real="REAL",
+    blob="BLOB",
+    clustered=") WITHOUT ROWID",
+    has_table="SELECT 1 FROM sqlite_master WHERE name = ?",
+    lock_migrations="SELECT 1",
+    begin_snapshot="BEGIN DEFERRED",
+    placeholder="?",
+    append_only=(
+        "CREATE TRIGGER TABLE_no_update BEFORE UPDATE ON TABLE BEGIN SELECT RAISE(ABORT, 'TABLE is append-only'); END",
+        "CREATE TRIGGER TABLE_no_delete BEFORE DELETE ON TABLE BEGIN SELECT RAISE(ABORT, 'TABLE is append-only'); END",
+        # INSERT OR REPLACE deletes a row without firing the trigger above.
+        "CREATE TRIGGER TABLE_no_replace BEFORE INSERT ON TABLE WHEN EXISTS (SELECT 1 FROM TABLE WHERE seq = NEW.seq) "
+        "BEGIN SELECT RAISE(ABORT, 'TABLE is append-only'); END",
+    ),
+    for_update="",  # a transaction that writes is alone
+)
+
 
 _creating = threading.Lock()
 """so that no thread connects to a file that another one has created and not closed yet"""
@@ -32,6 +60,26 @@ CACHED_STATEMENTS = 256
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 THOROUGH_BYTES = 64 * 2**20
 """A file of up to this size is read completely when it is checked, in at most a third of a second."""
+
+FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
+"""What using a file of SQLite may raise; the last where SQLite quotes a damaged text in an error message."""
+_NOT_THE_CONTENT = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_MISUSE,
+        sqlite3.SQLITE_TOOBIG,
+    }
+)
+"""Errors that say nothing about the content of a file. All others do, since our statements are correct."""
 
 
 class SqliteDatabase(Database):
@@ -189,3 +237,46 @@ def _identity(path: Path | None) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+class MemoryDatabase(Database):
+    """A database that ends with its process. Its threads take turns. `clock`: for tests."""
+
+    name = "the store in memory"
+    dialect = SQLITE
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self.exclusive = threading.RLock()
+        self._connection: SqliteConnection | None = None
+
+    def connect(self) -> DatabaseConnection:
+        """Return the connection that all threads share, opened by the first call."""
+        with self.exclusive:
+            if self._connection is None:
+                self._connection = SqliteConnection(None)
+                self._connection.execute("PRAGMA foreign_keys = ON")
+            return self._connection
+
+    def now(self) -> float:
+        """Return the time of this process."""
+        return self._clock()
+
+
+def blames_content(error: Exception, path: Path) -> bool:
+    """Return whether an error of SQLite means that the file is damaged, as opposed to locked, full or out of reach."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
+    if isinstance(error, sqlite3.ProgrammingError):
+        return False  # the connection is closed
+    code = primary_code(error)
+    if code == sqlite3.SQLITE_READONLY:
+        # If the system lets us write and SQLite doesn't, the header names a newer format, which we never write.
+        return os.access(path, os.W_OK)
+    return isinstance(error, sqlite3.DatabaseError) and code not in _NOT_THE_CONTENT
+
+
+def primary_code(error: Exception) -> int | None:
+    """Return SQLite's primary code of an error, or None if SQLite has not raised it."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & 0xFF if isinstance(code, int) else None
