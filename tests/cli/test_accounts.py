@@ -17,8 +17,8 @@ from trilogue.app.cli.app import app
 from trilogue.app.stores import accounts_file
 from trilogue.config.load import load
 from trilogue.routing.pool.pools import Pools
-from trilogue.storage.file import FileStore
 from trilogue.storage.locations import state_directory
+from trilogue.storage.records import RecordFile
 from trilogue.upstreams.state.sync import FILE_NAME, StateSync, load_into
 
 CONFIG = """
@@ -65,7 +65,7 @@ def test_accounts_of_a_gateway_that_has_never_run(home: Path) -> None:
 def test_what_a_worker_has_found_out_is_shown(home: Path) -> None:
     """The command shows the state, until when, why, and how often."""
     now = time.time()
-    keeper = StateSync(configured(home), FileStore(state_file(home)), now)
+    keeper = StateSync(configured(home), RecordFile(state_file(home)), now)
     journey = keeper.pools.begin(now, "r", [("p", "m")])
     journey.next(now)
     journey.failed(now, RATE_LIMITED)
@@ -91,7 +91,7 @@ def test_a_command_changes_an_account(home: Path, command: str, state: str) -> N
     assert done.exit_code == 0, done.output
     assert "p/b" in done.output
     pools = configured(home)
-    load_into(pools, FileStore(state_file(home)), time.time())
+    load_into(pools, RecordFile(state_file(home)), time.time())
     assert {line["account"]: line["state"] for line in pools.overview(time.time())}["b"] == state
 
 
@@ -250,7 +250,7 @@ def test_a_refused_key_is_known_as_such_without_the_key(home: Path, monkeypatch:
     (home / "trilogue.yaml").write_text(CONFIG.replace("key-a", "env:FIRST"))
     environ = {"HOME": str(home), "FIRST": "key-a"}
     pools = load(home / "trilogue.yaml", environ).pools(Random(1))
-    keeper = StateSync(pools, FileStore(state_file(home)), time.time())
+    keeper = StateSync(pools, RecordFile(state_file(home)), time.time())
     journey = pools.begin(time.time(), "req_1", [("p", "m")])
     journey.next(time.time())
     journey.failed(time.time(), BAD_KEY)

@@ -61,9 +61,8 @@ from trilogue.routing.models.router import Upstream
 from trilogue.routing.pool.pools import Pools
 from trilogue.storage.database import StoreHealth
 from trilogue.storage.engines import database_of
-from trilogue.storage.file import FileStore
 from trilogue.storage.locations import KEYS_FILE, LIMITS_FILE, Locations
-from trilogue.storage.memory import MemoryStore
+from trilogue.storage.records import RecordFile, RecordMemory
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstreams.catalog import Catalog
 from trilogue.upstreams.provider import TransportFor
@@ -240,7 +239,7 @@ class WorkerPools:
             self._open = wanted
             # In a cluster, what a power failure damages comes back from the other machines, which must learn of changes
             # at once: on a busy disk, waiting for it took longer than everything else (160 ms instead of 65, p99).
-            kept = MemoryStore() if wanted is None else FileStore(wanted, durable=not config.cluster.redis)
+            kept = RecordMemory() if wanted is None else RecordFile(wanted, durable=not config.cluster.redis)
             self._sync = StateSync(pools, kept, now, successor)
         self._workers = self._divided_by = config.server.workers
         self.share_with(self._nodes)

@@ -15,8 +15,9 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from trilogue.storage.database import (
@@ -139,16 +140,17 @@ def _create(path: str) -> None:
 
 
 class SqliteConnection(DatabaseConnection):
-    """An open file, or a database in memory if there is no path."""
+    """An open file, or a database in memory if there is no path. `timeout`: see `set_timeout`."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, timeout: float = BUSY_SECONDS) -> None:
         self._name = str(path or "the store in memory")
         self._path = path
+        self._real = os.path.realpath(path) if path is not None else ""
         self._identity = _identity(path)
         try:
-            self._raw = sqlite3.connect(
+            self.raw = sqlite3.connect(
                 path or ":memory:",
-                timeout=BUSY_SECONDS,
+                timeout=timeout,
                 isolation_level=None,
                 check_same_thread=False,
                 cached_statements=CACHED_STATEMENTS,
@@ -182,14 +184,14 @@ class SqliteConnection(DatabaseConnection):
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """Run a statement and return its rows."""
         try:
-            return self._raw.execute(statement, values).fetchall()
+            return self.raw.execute(statement, values).fetchall()
         except FAILURES as error:
             raise self._failure(error) from None
 
     def execute_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         """Run a statement once for each row of values."""
         try:
-            self._raw.executemany(statement, rows)
+            self.raw.executemany(statement, rows)
         except FAILURES as error:
             raise self._failure(error) from None
 
@@ -204,8 +206,31 @@ class SqliteConnection(DatabaseConnection):
     def rollback(self) -> None:
         """Undo the transaction, unless SQLite already has: it does that itself if the disk is full."""
         with suppress(*FAILURES):
-            if self._raw.in_transaction:
-                self._raw.execute("ROLLBACK")
+            if self.raw.in_transaction:
+                self.raw.execute("ROLLBACK")
+
+    def set_timeout(self, seconds: float) -> None:
+        """Wait at most this long for other writers from now on; then raise StoreBusy."""
+        self.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+
+    def written(self) -> tuple[int, int]:
+        """Return the time and the size of the file, which change with every write.
+
+        Two writes within a tick of an old kernel's clock may look like one. Asking SQLite (`version`) instead costs
+        twenty times as much. Opening the file to look would be a mistake: closing it drops the locks that SQLite holds
+        on it in this process.
+        """
+        try:
+            seen = os.stat(self._real)
+        except FileNotFoundError:
+            return 0, 0
+        except OSError as error:
+            raise self._failure(error) from None
+        return seen.st_mtime_ns, seen.st_size
+
+    def version(self) -> int:
+        """Return a number that differs if another connection has written since the last call."""
+        return int(self.execute("PRAGMA data_version")[0][0])
 
     def usable(self) -> bool:
         """Return False if the file was deleted or replaced: what is written to it then would be lost."""
@@ -214,11 +239,11 @@ class SqliteConnection(DatabaseConnection):
     def close(self) -> None:
         """Close the database file. Errors of SQLite while closing are ignored."""
         with suppress(sqlite3.Error):
-            self._raw.close()
+            self.raw.close()
 
     def _failure(self, error: Exception) -> StoreError:
         code = primary_code(error)
-        if code in _BUSY:
+        if is_busy(error):
             return StoreBusy(f"{self._name} is locked by another process")
         # A migration with a mistake is an error of the statement, and must not look like a damaged file.
         if code != sqlite3.SQLITE_ERROR and self._path is not None and blames_content(error, self._path):
@@ -263,6 +288,98 @@ class MemoryDatabase(Database):
         return self._clock()
 
 
+class SharedMemory:
+    """A database in memory for several connections, which take turns: by statement, and by transaction."""
+
+    def __init__(self) -> None:
+        self.database = SqliteConnection(None)
+        self.turn = threading.Lock()
+        """held for the length of a statement or a transaction"""
+        weakref.finalize(self, self.database.close)
+
+
+class SharedMemoryConnection(SqliteConnection):
+    """One thread's connection to a database in memory. `timeout`: how long it waits for its turn."""
+
+    def __init__(self, memory: SharedMemory, timeout: float) -> None:
+        self.raw = memory.database.raw
+        self._name = "memory"
+        self._path = None
+        self._turn = memory.turn
+        self._timeout = timeout
+        self._has_turn = False
+        self._closed = False
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """Run a statement and return its rows."""
+        with self._in_turn():
+            return super().execute(statement, values)
+
+    def execute_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        """Run a statement once for each row of values."""
+        with self._in_turn():
+            super().execute_many(statement, rows)
+
+    def begin(self) -> None:
+        """Become the only user. Raise StoreBusy if another one stays for too long."""
+        self._take_turn()
+        super().begin()
+
+    def commit(self) -> None:
+        """End the transaction."""
+        super().commit()
+        self._end_turn()
+
+    def rollback(self) -> None:
+        """Undo the transaction."""
+        if self._has_turn:
+            super().rollback()
+            self._end_turn()
+
+    def set_timeout(self, seconds: float) -> None:
+        """Wait at most this long for other users from now on; then raise StoreBusy."""
+        self._timeout = seconds
+
+    def written(self) -> tuple[int, int]:
+        """Return the number of rows that were written, and 0."""
+        return self.raw.total_changes, 0
+
+    def version(self) -> int:
+        """Return a number that differs if a row was written since the last call."""
+        self._check_open()
+        return self.raw.total_changes
+
+    def close(self) -> None:
+        """Make any later call raise StoreUnavailable."""
+        self.rollback()
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable(f"{self._name} was closed")
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        if self._has_turn:
+            yield
+            return
+        self._take_turn()
+        try:
+            yield
+        finally:
+            self._end_turn()
+
+    def _take_turn(self) -> None:
+        self._check_open()
+        if not self._turn.acquire(timeout=self._timeout):
+            raise StoreBusy("another session is writing")
+        self._has_turn = True
+
+    def _end_turn(self) -> None:
+        self._has_turn = False
+        self._turn.release()
+
+
 def blames_content(error: Exception, path: Path) -> bool:
     """Return whether an error of SQLite means that the file is damaged, as opposed to locked, full or out of reach."""
     if isinstance(error, UnicodeDecodeError):
@@ -276,7 +393,25 @@ def blames_content(error: Exception, path: Path) -> bool:
     return isinstance(error, sqlite3.DatabaseError) and code not in _NOT_THE_CONTENT
 
 
+def is_busy(error: Exception) -> bool:
+    """Return whether SQLite has raised an error because another process writes."""
+    return primary_code(error) in _BUSY
+
+
 def primary_code(error: Exception) -> int | None:
     """Return SQLite's primary code of an error, or None if SQLite has not raised it."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a database to a new file. Does nothing if that is not possible, as with a damaged file."""
+    unfinished = target.with_suffix(".copy")
+    try:
+        os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        # Not a copy of the bytes: another process may be writing.
+        with closing(sqlite3.connect(source)) as read, closing(sqlite3.connect(unfinished)) as written:
+            read.backup(written)
+        unfinished.replace(target)
+    except FAILURES:
+        unfinished.unlink(missing_ok=True)

@@ -26,8 +26,8 @@ from trilogue.gateway.features.accounts import account_change
 from trilogue.routing.pool.choice.account import Account
 from trilogue.routing.pool.pool import Pool
 from trilogue.routing.pool.pools import Pools, describe
-from trilogue.storage.file import FileStore
 from trilogue.storage.locations import state_directory
+from trilogue.storage.records import RecordFile
 from trilogue.storage.vault import Vault, check_name
 from trilogue.upstreams.state.sync import load_into, write_now
 
@@ -182,8 +182,8 @@ def _duration(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def _store(path: str | None) -> FileStore:
-    return FileStore(accounts_file(find(Path(path) if path else None)))
+def _store(path: str | None) -> RecordFile:
+    return RecordFile(accounts_file(find(Path(path) if path else None)))
 
 
 def _load_pools(path: str | None, now: float) -> Pools:

@@ -22,7 +22,7 @@ from trilogue.errors import ClientError
 from trilogue.gateway.request.learning import instead
 from trilogue.model import Protocol
 from trilogue.routing.pool.pools import Pools
-from trilogue.storage.file import FileStore
+from trilogue.storage.records import RecordFile
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.upstreams.state.sync import load_into, write_now
 from trilogue.vendors.profiles.core import ROWS as CORE_ROWS
@@ -128,7 +128,7 @@ class _Knowledge(Struct):
     config: Config
     pools: Pools | None
     """what was learned, from the state file; None if state is not stored"""
-    store: FileStore | None
+    store: RecordFile | None
 
     @classmethod
     def read(cls, path: str | None) -> _Knowledge:
@@ -137,7 +137,7 @@ class _Knowledge(Struct):
         if not config.pool.persist:
             return cls(config, None, None)
         pools = config.pools(SystemRandom())
-        store = FileStore(accounts_file(file))
+        store = RecordFile(accounts_file(file))
         load_into(pools, store, time.time())
         return cls(config, pools, store)
 

@@ -6,7 +6,7 @@ hold the accounts. What happens is reported as `changes`, which `trilogue.state`
 How a gateway uses it, for every protocol, streamed or not:
 
     pools = config.pools(SystemRandom())        # one per process
-    state = StateSync(pools, FileStore(folder / FILE_NAME), now())
+    state = StateSync(pools, RecordFile(folder / FILE_NAME), now())
     ...
     state.sync(now())
     plan = pools.begin(now(), request_id, [(target.provider, target.model) for target in targets],

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 
 from trilogue.routing.pool.changes import Tally
-from trilogue.storage.store import Session, StoredRecord
+from trilogue.storage.records import RecordTable, StoredRecord
 from trilogue.upstreams.state.records import TALLY, split, tally_key, to_records
 
 BASE = "base"
@@ -57,9 +57,9 @@ def total(key: Key, tallies: dict[str, Tally]) -> Tally:
     )
 
 
-def merge(session: Session, now: float) -> None:
+def merge(table: RecordTable, now: float) -> None:
     """Add the counts of processes that have ended to the base, and remove tallies that are 0."""
-    with session.transaction(BASE) as batch:
+    with table.transaction(BASE) as batch:
         by_account: dict[Key, dict[str, Tally]] = {}
         for owner, tally in split(batch.read_kind(TALLY))[1]:
             if owner == BASE or not (is_remote(owner) or is_running(owner)):

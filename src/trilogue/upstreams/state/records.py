@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from trilogue.routing.pool.changes import KINDS, Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.storage.database import StoreDamaged
-from trilogue.storage.store import Retention, StoredRecord
+from trilogue.storage.records import Retention, StoredRecord
 
 DAY = 86_400.0
 MODEL_COOLDOWN = "CooledModel"

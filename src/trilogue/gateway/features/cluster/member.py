@@ -26,7 +26,7 @@ from trilogue.gateway.features.cluster.nodes import NodeFacts, NodesPart
 from trilogue.gateway.features.cluster.server import RedisServer
 from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus
 from trilogue.gateway.features.cluster.status_file import StatusPart
-from trilogue.storage.store import Store
+from trilogue.storage.records import RecordStore
 
 log = structlog.get_logger("trilogue.cluster")
 
@@ -45,7 +45,7 @@ class ClusterMember:
         self,
         server: RedisServer,
         place: Sibling,
-        store: Store,
+        store: RecordStore,
         facts: NodeFacts,
         local: Callable[[], float] = steady_time,
     ) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from trilogue.gateway.features.cluster.local import LocalState
 from trilogue.gateway.features.cluster.status import AccountCounts, NodeRecord
 from trilogue.routing.pool.changes import Tally
-from trilogue.storage.store import StoredRecord
+from trilogue.storage.records import StoredRecord
 from trilogue.upstreams.state.counters import BASE, REMOTE, is_remote, total
 from trilogue.upstreams.state.records import TALLY, split, to_records
 

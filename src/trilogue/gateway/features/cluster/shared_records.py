@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from trilogue.gateway.features.cluster.messages import Message
 from trilogue.routing.pool.changes import Bound, Change, Cooled, Erred, Switched
 from trilogue.storage.database import StoreDamaged
-from trilogue.storage.store import StoredRecord
+from trilogue.storage.records import StoredRecord
 from trilogue.upstreams.state.records import MODEL_COOLDOWN, to_change
 
 URGENT = ("Cooled", MODEL_COOLDOWN, "Switched", "Adjusted", "Learned")

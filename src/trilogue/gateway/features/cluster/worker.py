@@ -10,7 +10,7 @@ from trilogue.gateway.features.cluster.nodes import NodeFacts
 from trilogue.gateway.features.cluster.server import RedisServer
 from trilogue.gateway.features.cluster.settings import ClusterSettings
 from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus, NodeRecord
-from trilogue.storage.file import FileStore
+from trilogue.storage.records import RecordFile
 from trilogue.upstreams.state.sync import FILE_NAME
 
 FEWER_SECONDS = 15.0
@@ -33,7 +33,7 @@ class WorkerCluster:
         if self.member is None and settings.redis:
             server = RedisServer(settings.redis.reveal(), settings.prefix)
             facts = NodeFacts(__version__, workers)
-            store = FileStore(self._place(FILE_NAME), durable=False)
+            store = RecordFile(self._place(FILE_NAME), durable=False)
             self.member = ClusterMember(server, self._place, store, facts)
 
     @property
