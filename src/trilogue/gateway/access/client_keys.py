@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from trilogue.gateway.access.managed import ManagedKey, key_digest
 from trilogue.gateway.access.settings import KeyOptions
-from trilogue.net.server.local import is_local_origin
+from trilogue.net.server.request_target import is_local_origin
 from trilogue.net.server.responder import Headers
 
 _PLACE = re.compile(r"(key-\d+)?")

@@ -25,8 +25,8 @@ from msgspec import Struct
 
 from trilogue.gateway.admin.routes import AdminError
 from trilogue.gateway.admin.settings import AdminSettings
-from trilogue.net.server.local import is_local_host
 from trilogue.net.server.request import HttpRequest
+from trilogue.net.server.request_target import is_local_host
 from trilogue.upstreams.addresses import is_loopback
 
 SESSION_SECONDS = 12 * 3600

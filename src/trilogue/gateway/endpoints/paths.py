@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from trilogue.gateway.request.admission import Handler
-from trilogue.net.paths import match_path
+from trilogue.net.server.request_target import match_path
 
 
 class PathRoute(Struct, frozen=True):

@@ -18,8 +18,8 @@ from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
 from trilogue.model import Failure, Protocol
 from trilogue.net.client.interface import HeaderPairs
-from trilogue.net.server.local import is_local_host, is_local_origin
 from trilogue.net.server.request import HttpRequest
+from trilogue.net.server.request_target import is_local_host, is_local_origin
 from trilogue.net.server.responder import header_lines
 from trilogue.net.server.websocket import handshake_problem, offers_websocket
 from trilogue.protocols.endpoint import UrlHead
