@@ -9,7 +9,7 @@ from trilogue.config.load import environment_config, parse
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.model import Protocol
-from trilogue.routing.models.errors import NoRoute
+from trilogue.routing.model_names import NoRoute
 from trilogue.upstreams.addresses import endpoint
 from trilogue.vendors.presets import PRESETS, Preset
 from trilogue.vendors.profiles.vendors import VENDORS

@@ -11,7 +11,7 @@ from trilogue.config.load import load
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.model import Usage
-from trilogue.routing.pool.choice.account import AccountRequest
+from trilogue.routing.pool.account import AccountRequest
 from trilogue.vendors.prices.stated import Price
 
 CONFIG = """\

@@ -8,7 +8,7 @@ from trilogue.config.load import environment_config, load, parse
 from trilogue.config.types import Config
 from trilogue.errors import ConfigError
 from trilogue.model import Protocol
-from trilogue.routing.models.errors import NoRoute
+from trilogue.routing.model_names import NoRoute
 
 
 def urls(config: Config) -> dict[str, str]:

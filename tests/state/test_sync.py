@@ -14,7 +14,7 @@ import pytest
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED, SERVER, pools, provider
 from tests.timing import eventually
 from trilogue.model import Failure, Usage
-from trilogue.routing.pool.choice.conversation import response_key
+from trilogue.routing.pool.conversation import response_key
 from trilogue.routing.pool.pools import Pools
 from trilogue.routing.pool.settings import AccountLimits, AccountSpec, ProviderSpec
 from trilogue.storage.records import RecordFile

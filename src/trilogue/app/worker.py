@@ -56,9 +56,8 @@ from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 from trilogue.policies.shipped.approve import ApprovalQuestion
 from trilogue.protocols.registry import DEFAULT
-from trilogue.routing.models.model_routes import ModelRoutes
-from trilogue.routing.models.router import Upstream
 from trilogue.routing.pool.pools import Pools
+from trilogue.routing.router import ModelRoutes, Upstream
 from trilogue.storage.database import StoreHealth
 from trilogue.storage.engines import database_of
 from trilogue.storage.locations import KEYS_FILE, LIMITS_FILE, Locations

@@ -23,7 +23,7 @@ from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.features.usage.settings import UsageSettings
 from trilogue.gateway.limits.webhook_settings import WebhookSettings
 from trilogue.model import Protocol
-from trilogue.routing.models.routes import RouteTarget
+from trilogue.routing.routes import RouteTarget
 from trilogue.upstreams.profiles import ProfileSettings
 from trilogue.upstreams.settings import AccountSettings
 from trilogue.upstreams.sources import BadReference, ClientSource, CommandSource, MissingSecret

@@ -25,10 +25,10 @@ from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSetting
 from trilogue.gateway.limits.webhook_settings import WebhookSettings
 from trilogue.gateway.log.settings import Log
 from trilogue.model import Severity, Usage
-from trilogue.routing.models.router import Router
-from trilogue.routing.models.routes import RoutableProvider, Route
 from trilogue.routing.pool.pools import Pools
 from trilogue.routing.pool.settings import AccountSpec, PoolsSettings, ProviderSpec
+from trilogue.routing.router import Router
+from trilogue.routing.routes import RoutableProvider, Route
 from trilogue.upstreams.settings import AccountSettings, ProviderSettings
 from trilogue.upstreams.timeouts import ProviderTimeouts, Seconds
 from trilogue.vendors.presets import PRESETS

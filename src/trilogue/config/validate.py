@@ -25,8 +25,8 @@ from trilogue.gateway.features.cluster.settings import POSTGRESQL
 from trilogue.gateway.features.tracing.settings import TracingSettings
 from trilogue.gateway.limits.webhook_settings import WebhookSettings
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.errors import name_fault
-from trilogue.routing.models.routes import find_problems
+from trilogue.routing.model_names import name_fault
+from trilogue.routing.routes import find_problems
 from trilogue.upstreams.addresses import is_loopback, official_urls, proxy_fault, url_fault
 from trilogue.upstreams.client_accounts import client_account_problems
 from trilogue.upstreams.settings import DEMO_URL, ProviderSettings

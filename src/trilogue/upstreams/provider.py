@@ -19,8 +19,8 @@ from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.net.client.interface import HeaderPairs, Transport, UpstreamTimeouts
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.pool.choice.account import AccountRequest
-from trilogue.routing.pool.health.classify import classify
+from trilogue.routing.pool.account import AccountRequest
+from trilogue.routing.pool.classify import classify
 from trilogue.routing.pool.pool import Pool
 from trilogue.upstreams.addresses import endpoint, official_urls
 from trilogue.upstreams.client_accounts import vendor_of_host

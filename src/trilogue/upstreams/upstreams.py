@@ -11,8 +11,8 @@ from trilogue.errors import ClientError
 from trilogue.model import Protocol, Usage
 from trilogue.net.client.interface import Transport
 from trilogue.net.client.transport import HttpTransport
-from trilogue.routing.models.router import Router, Upstream
 from trilogue.routing.pool.pools import Pools
+from trilogue.routing.router import Router, Upstream
 from trilogue.upstreams.catalog import Catalog
 from trilogue.upstreams.provider import TransportFor, UpstreamProvider
 from trilogue.upstreams.refused_reasoning import RefusedReasoning

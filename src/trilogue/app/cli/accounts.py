@@ -23,7 +23,7 @@ from trilogue.app.stores import accounts_file
 from trilogue.base.text import printable
 from trilogue.config.load import find
 from trilogue.gateway.features.accounts import account_change
-from trilogue.routing.pool.choice.account import Account
+from trilogue.routing.pool.account import Account
 from trilogue.routing.pool.pool import Pool
 from trilogue.routing.pool.pools import Pools, describe
 from trilogue.storage.locations import state_directory

@@ -29,7 +29,7 @@ from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.features.tracing.settings import ENDPOINT_VARIABLES, TRACES_PATH, TracingSettings
 from trilogue.gateway.limits.budgets import how_to_price
 from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 from trilogue.storage.engines import database_of
 from trilogue.storage.locations import state_directory
 from trilogue.upstreams.settings import ProviderSettings

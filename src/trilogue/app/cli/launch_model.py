@@ -17,7 +17,7 @@ from trilogue.app.cli.launch_clients import CATALOGUE_FILE, LaunchClient
 from trilogue.base.json.text import dump, parse_object
 from trilogue.protocols.endpoint import Wire
 from trilogue.protocols.openai.codex import INSTRUCTIONS, catalogue_entry
-from trilogue.routing.models.errors import LONG_CONTEXT
+from trilogue.routing.model_names import LONG_CONTEXT
 
 SECONDS = 10.0
 ASK_SECONDS = 5.0

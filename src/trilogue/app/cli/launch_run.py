@@ -43,7 +43,7 @@ from trilogue.gateway.request.failures import next_step
 from trilogue.model import Usage
 from trilogue.net.server.listener import Listener
 from trilogue.protocols.registry import DEFAULT
-from trilogue.routing.models.errors import LONG_CONTEXT, NoRoute
+from trilogue.routing.model_names import LONG_CONTEXT, NoRoute
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstreams.provider import UpstreamProvider
 

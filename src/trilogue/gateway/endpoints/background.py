@@ -43,7 +43,7 @@ from trilogue.protocols.content.ids import digest
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 
 MOST_JOBS = 1_000
 """of one worker: each keeps the response in memory, and no client waits for it"""

@@ -26,7 +26,7 @@ from trilogue.gateway.request.request import RequestContext, read_large, targets
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 
 _TOOLS = re.compile(rb'"tool|"call_id"')
 """what is in every request that offers tools or has called any"""

@@ -27,7 +27,7 @@ from trilogue.gateway.response.timing import KeepAlive
 from trilogue.gateway.response.words import WordsResponse
 from trilogue.policies import Context, Policy
 from trilogue.protocols.registry import CODECS, codec
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 
 
 class JudgedRequest(Struct, frozen=True):

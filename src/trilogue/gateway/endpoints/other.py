@@ -26,7 +26,7 @@ from trilogue.model import Protocol
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS, protocol_of_client
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 
 _SEGMENT = re.compile(r"[\w~:@=.-]{1,200}", re.ASCII)
 _PREFIX = re.compile(r"(/[\w~.-]{1,200}){1,8}", re.ASCII)

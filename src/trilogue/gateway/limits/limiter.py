@@ -33,7 +33,7 @@ from trilogue.gateway.limits.table import LimitsFull, LimitTable, SpendingUnknow
 from trilogue.gateway.limits.webhook import Webhook
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Json
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 from trilogue.storage.database import StoreError, StoreUnavailable
 
 log = structlog.get_logger("trilogue.limits")

@@ -25,7 +25,7 @@ from trilogue.protocols.failure.codes import FINAL_CODES
 from trilogue.protocols.failure.convert import failure_of, own_failure
 from trilogue.protocols.failure.retry import http_date, reset_delay, with_retry_after
 from trilogue.protocols.registry import codec
-from trilogue.routing.pool.health.classify import LOOP_TEXT
+from trilogue.routing.pool.classify import LOOP_TEXT
 from trilogue.routing.pool.plan import CREDENTIAL, QUOTA
 from trilogue.upstreams.redaction import Redactor
 

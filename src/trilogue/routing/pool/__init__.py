@@ -1,7 +1,8 @@
 """The accounts: which one is next, and what a failure does to it. No I/O, no async; clock and randomness are injected.
 
-`choice` finds the next account, `health` applies failures, `plan` makes the attempts of one request, `pool` and `pools`
-hold the accounts. What happens is reported as `changes`, which `trilogue.state` stores.
+`account_queues` finds the next account, `conversation` the one that a conversation belongs to, `health` applies
+failures, `plan` makes the attempts of one request, `pool` and `pools` hold the accounts. What happens is reported as
+`changes`, which `trilogue.upstreams.state` stores.
 
 How a gateway uses it, for every protocol, streamed or not:
 

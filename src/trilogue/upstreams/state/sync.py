@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 import structlog
 
 from trilogue.errors import TrilogueError
-from trilogue.routing.pool.changes import Change, Tally
+from trilogue.routing.pool.changes import AccountTally, Change
 from trilogue.routing.pool.pools import Pools
 from trilogue.storage.database import StoreBusy, StoreDamaged, StoreError, StoreHealth, StoreUnavailable
 from trilogue.storage.records import RecordStore, RecordTable
@@ -161,8 +161,8 @@ class StateSync:
             self._table = None
 
 
-def _with_nothing_in_flight(tally: Tally) -> Tally:
-    return Tally(tally.provider, tally.account, tally.ok, tally.failed, tally.spent, 0)
+def _with_nothing_in_flight(tally: AccountTally) -> AccountTally:
+    return AccountTally(tally.provider, tally.account, tally.ok, tally.failed, tally.spent, 0)
 
 
 class PoolSuccessor:
@@ -198,28 +198,28 @@ class PoolSuccessor:
         return found
 
 
-def counts(pools: Pools) -> Iterable[Tally]:
+def counts(pools: Pools) -> Iterable[AccountTally]:
     """Return everything that these pools have counted, for accounts that were used."""
     for pool in pools.pools.values():
         for one in pool.accounts:
             if one.ok or one.failed or one.spent or one.in_flight:
-                yield Tally(pool.name, one.name, one.ok, one.failed, one.spent, one.in_flight)
+                yield AccountTally(pool.name, one.name, one.ok, one.failed, one.spent, one.in_flight)
 
 
 class _Retired:
     """Pools that no longer choose accounts. `passed_on`: the counts that their successors already have."""
 
-    def __init__(self, pools: Pools, passed_on: Iterable[Tally]) -> None:
+    def __init__(self, pools: Pools, passed_on: Iterable[AccountTally]) -> None:
         self.pools = pools
         self._passed_on = {(tally.provider, tally.account): tally for tally in passed_on}
 
-    def new_counts(self) -> Iterable[Tally]:
+    def new_counts(self) -> Iterable[AccountTally]:
         """Return what was counted since the last call."""
         for now in self.pools.tallies():
             key = (now.provider, now.account)
-            then = self._passed_on.get(key) or Tally(*key)
+            then = self._passed_on.get(key) or AccountTally(*key)
             self._passed_on[key] = now
-            yield Tally(
+            yield AccountTally(
                 *key,
                 now.ok - then.ok,
                 now.failed - then.failed,

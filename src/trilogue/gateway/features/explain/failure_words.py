@@ -1,6 +1,6 @@
 """What the failure of an attempt meant, and what was done about it, in words.
 
-The names are those of `pool.health.classify`, its actions and scopes.
+The names are those of `pool.classify`, its actions and scopes.
 """
 
 from __future__ import annotations

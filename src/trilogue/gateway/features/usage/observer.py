@@ -20,7 +20,7 @@ from trilogue.gateway.features.usage.names import OTHER, ModelNames
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import MOST_TOKENS
-from trilogue.routing.models.router import Router
+from trilogue.routing.router import Router
 from trilogue.vendors.prices.book import PriceBook
 from trilogue.vendors.prices.price import TokenPrices
 
