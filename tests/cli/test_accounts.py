@@ -17,9 +17,9 @@ from trilogue.app.cli.app import app
 from trilogue.app.stores import accounts_file
 from trilogue.config.load import load
 from trilogue.routing.pool.pools import Pools
-from trilogue.storage.locations import state_directory
+from trilogue.storage.locations import ACCOUNTS_FILE, state_directory
 from trilogue.storage.records import RecordFile
-from trilogue.upstreams.state.sync import FILE_NAME, StateSync, load_into
+from trilogue.upstreams.state.sync import StateSync, load_into
 
 CONFIG = """
 providers:
@@ -135,7 +135,7 @@ def test_two_configuration_files_do_not_share_state(home: Path) -> None:
 def test_the_first_configuration_file_starts_with_the_state_of_earlier_versions(home: Path, damaged: bool) -> None:
     """They had one state file for all. Later configuration files start without a history; so does a damaged file."""
     (home / "other.yaml").write_text(CONFIG)
-    earlier = state_directory({"HOME": str(home)}) / FILE_NAME
+    earlier = state_directory({"HOME": str(home)}) / ACCOUNTS_FILE
     run("disable", "p/a")
     state_file(home).rename(earlier)
     if damaged:

@@ -13,17 +13,18 @@ from trilogue.gateway.features.cluster.nodes import NodeFacts
 from trilogue.gateway.features.cluster.server import RedisServer
 from trilogue.gateway.features.cluster.status import LinkStatus
 from trilogue.routing.pool.changes import AccountTally, Change, Cooled
+from trilogue.storage.locations import ACCOUNTS_FILE
 from trilogue.storage.records import RecordFile
 from trilogue.upstreams.state.counters import total
 from trilogue.upstreams.state.records import split, to_records
-from trilogue.upstreams.state.sync import FILE_NAME, write_now
+from trilogue.upstreams.state.sync import write_now
 
 
 class Node:
     """One machine. `clock`: that of its processes."""
 
     def __init__(self, folder: Path, server: RedisServer, clock: Callable[[], float] = steady_time) -> None:
-        self.store = RecordFile(folder / FILE_NAME)
+        self.store = RecordFile(folder / ACCOUNTS_FILE)
         self.clock = clock
         self.member = ClusterMember(server, lambda name: folder / name, self.store, NodeFacts("1.2.3", 1), clock)
 

@@ -11,7 +11,7 @@ from trilogue.config.load import parse
 from trilogue.config.schema import field_docs, json_schema
 from trilogue.config.setting_paths import settings
 from trilogue.config.types import Config
-from trilogue.upstreams.profiles import PROFILES
+from trilogue.upstreams.settings import PROFILES
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 SCHEMA = json_schema()

@@ -24,8 +24,7 @@ from trilogue.gateway.features.usage.settings import UsageSettings
 from trilogue.gateway.limits.webhook_settings import WebhookSettings
 from trilogue.model import Protocol
 from trilogue.routing.routes import RouteTarget
-from trilogue.upstreams.profiles import ProfileSettings
-from trilogue.upstreams.settings import AccountSettings
+from trilogue.upstreams.settings import AccountSettings, ProfileSettings
 from trilogue.upstreams.sources import BadReference, ClientSource, CommandSource, MissingSecret
 
 _ACCOUNT_KEY = re.compile(r"providers\..+\.accounts\[\d+\](\.key)?")

@@ -19,8 +19,7 @@ from trilogue.config.reader import SHORT_FORMS
 from trilogue.config.setting_paths import inner_types
 from trilogue.config.types import Config
 from trilogue.model import Protocol
-from trilogue.upstreams.profiles import ProfileBase, ProfileSettings
-from trilogue.upstreams.settings import ProviderSettings
+from trilogue.upstreams.settings import ProfileBase, ProfileSettings, ProviderSettings
 from trilogue.vendors.presets import PRESETS
 from trilogue.vendors.profiles.profile import Profile
 

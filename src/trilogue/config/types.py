@@ -29,8 +29,7 @@ from trilogue.routing.pool.pools import Pools
 from trilogue.routing.pool.settings import AccountSpec, PoolsSettings, ProviderSpec
 from trilogue.routing.router import Router
 from trilogue.routing.routes import RoutableProvider, Route
-from trilogue.upstreams.settings import AccountSettings, ProviderSettings
-from trilogue.upstreams.timeouts import ProviderTimeouts, Seconds
+from trilogue.upstreams.settings import AccountSettings, ProviderSettings, ProviderTimeouts, Seconds
 from trilogue.vendors.presets import PRESETS
 
 Port = Annotated[int, Meta(ge=0, le=65535)]

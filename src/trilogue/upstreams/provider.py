@@ -24,13 +24,12 @@ from trilogue.routing.pool.classify import classify
 from trilogue.routing.pool.pool import Pool
 from trilogue.upstreams.addresses import endpoint, official_urls
 from trilogue.upstreams.client_accounts import vendor_of_host
-from trilogue.upstreams.client_key import ClientKeyHeader, NoClientKey, with_betas
-from trilogue.upstreams.headers import HOPS
+from trilogue.upstreams.headers import HOPS, ClientKeyHeader, NoClientKey, with_betas
 from trilogue.upstreams.live_keys import PLACEHOLDER, LiveTransport, live_key
 from trilogue.upstreams.redaction import Redactor
 from trilogue.upstreams.settings import AccountSettings
 from trilogue.upstreams.settings import ProviderSettings as ProviderConfig
-from trilogue.upstreams.timeouts import ProviderTimeouts as Clocks
+from trilogue.upstreams.settings import ProviderTimeouts as Clocks
 from trilogue.vendors.profiles.profile import Profile
 
 log = structlog.get_logger("trilogue.server")

@@ -16,8 +16,7 @@ from trilogue.routing.router import Router, Upstream
 from trilogue.upstreams.catalog import Catalog
 from trilogue.upstreams.provider import TransportFor, UpstreamProvider
 from trilogue.upstreams.refused_reasoning import RefusedReasoning
-from trilogue.upstreams.settings import ProviderSettings
-from trilogue.upstreams.timeouts import ProviderTimeouts
+from trilogue.upstreams.settings import ProviderSettings, ProviderTimeouts
 from trilogue.vendors.prices.book import HOUR_SECONDS
 from trilogue.vendors.prices.price import TokenPrices
 

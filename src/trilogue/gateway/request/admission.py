@@ -26,8 +26,16 @@ from trilogue.protocols.endpoint import UrlHead
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.upstreams.client_key import ClientKeyHeader, client_key
-from trilogue.upstreams.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of, presented_keys
+from trilogue.upstreams.headers import (
+    HOPS,
+    MOST_HOPS,
+    ClientKeyHeader,
+    client_key,
+    forwarded_headers,
+    forwarded_query,
+    hops_of,
+    presented_keys,
+)
 
 Handler = Callable[[Any], Awaitable[None]]
 """responds to a `RequestContext`"""

@@ -7,7 +7,7 @@ failures, `plan` makes the attempts of one request, `pool` and `pools` hold the 
 How a gateway uses it, for every protocol, streamed or not:
 
     pools = config.pools(SystemRandom())        # one per process
-    state = StateSync(pools, RecordFile(folder / FILE_NAME), now())
+    state = StateSync(pools, RecordFile(folder / ACCOUNTS_FILE), now())
     ...
     state.sync(now())
     plan = pools.begin(now(), request_id, [(target.provider, target.model) for target in targets],

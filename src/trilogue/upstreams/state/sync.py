@@ -258,6 +258,3 @@ def write_now(store: RecordStore, changes: Iterable[Change], now: float) -> None
             table.write(COMMAND, to_records(changes, COMMAND, now))
     except StoreError as error:
         raise StateError(f"cannot write {store.name}: {error}") from None
-
-
-FILE_NAME = "pool.db"
