@@ -21,7 +21,10 @@ from trilogue.storage.engines import database_of
 WRITER = """
     import asyncio, sys
     from tests.state.responses.making import A, KEY, conversation, item, response
-    from trilogue.gateway.conversations.store import Append, ResponseStore, StoreService, database_of
+    from trilogue.gateway.conversations.store.interface import Append
+    from trilogue.gateway.conversations.store.service import StoreService
+    from trilogue.gateway.conversations.store.store import ResponseStore
+    from trilogue.storage.engines import database_of
 
     async def turns(service, name):
         store = service.store
