@@ -27,7 +27,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreBusy(StoreUnavailable):
-    """A store that another writer holds for longer than the session's timeout."""
+    """A store that another writer holds for longer than a caller wants to wait."""
 
 
 class StoreAway(StoreUnavailable):

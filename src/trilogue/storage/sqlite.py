@@ -1,10 +1,10 @@
-"""The store in one SQLite file, for the processes of one machine. Only its owner can read the file.
+"""SQLite databases: one file for the processes of one machine, which only its owner can read, or memory of one process.
 
-It keeps a write-ahead log, so that reading and writing do not wait for each other. `synchronous` is NORMAL: a commit
-returns when the operating system has it, so that what was acknowledged survives `kill -9`. A power failure may take the
-last commits along, but never damages the file. With FULL nothing would be lost, and every response that is stored would
-wait for the disk: measured in November 2026, 5 ms on a busy machine instead of 0.15 ms, and 290 µs of CPU time instead
-of 100 µs. PostgreSQL waits for its disk, unless its `synchronous_commit` is off.
+A `SqliteDatabase` keeps a write-ahead log, so that reading and writing do not wait for each other. `synchronous` is
+NORMAL: a commit returns when the operating system has it, so that what was acknowledged survives `kill -9`. A power
+failure may take the last commits along, but never damages the file. With FULL nothing would be lost, and every response
+that is stored would wait for the disk: measured in November 2026, 5 ms on a busy machine instead of 0.15 ms, and 290 µs
+of CPU time instead of 100 µs. PostgreSQL waits for its disk, unless its `synchronous_commit` is off.
 """
 
 from __future__ import annotations
@@ -295,7 +295,8 @@ class SharedMemory:
         self.database = SqliteConnection(None)
         self.turn = threading.Lock()
         """held for the length of a statement or a transaction"""
-        weakref.finalize(self, self.database.close)
+        # Not at the end of the process: its threads may still be writing.
+        weakref.finalize(self, self.database.close).atexit = False
 
 
 class SharedMemoryConnection(SqliteConnection):
