@@ -15,8 +15,8 @@ from trilogue.gateway.features.cluster.status import LinkStatus
 from trilogue.routing.pool.changes import AccountTally, Change, Cooled
 from trilogue.storage.locations import ACCOUNTS_FILE
 from trilogue.storage.records import RecordFile
+from trilogue.upstreams.state.change_records import split, to_records
 from trilogue.upstreams.state.counters import total
-from trilogue.upstreams.state.records import split, to_records
 from trilogue.upstreams.state.sync import write_now
 
 

@@ -25,7 +25,7 @@ from tests.timing import check_within, eventually, pass_time
 from trilogue.storage.database import StoreHealth
 from trilogue.storage.records import RecordFile, StoredRecord
 from trilogue.storage.sqlite import SqliteConnection
-from trilogue.upstreams.state.records import MODEL_COOLDOWN, RETENTION
+from trilogue.upstreams.state.change_records import MODEL_COOLDOWN, RETENTION
 from trilogue.upstreams.state.sync import StateError, StateSync, load_into, write_now
 from trilogue.upstreams.state.writer import PRUNE_RECORDS, Writer
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from trilogue.routing.pool.changes import AccountTally
 from trilogue.storage.records import RecordTable, StoredRecord
-from trilogue.upstreams.state.records import TALLY, split, tally_key, to_records
+from trilogue.upstreams.state.change_records import TALLY, split, tally_key, to_records
 
 BASE = "base"
 REMOTE = "@"

@@ -20,8 +20,8 @@ from trilogue.routing.pool.changes import AccountTally, Change
 from trilogue.routing.pool.pools import Pools
 from trilogue.storage.database import StoreBusy, StoreDamaged, StoreError, StoreHealth, StoreUnavailable
 from trilogue.storage.records import RecordStore, RecordTable
+from trilogue.upstreams.state.change_records import RETENTION, split, to_records
 from trilogue.upstreams.state.counters import Counters, merge
-from trilogue.upstreams.state.records import RETENTION, split, to_records
 from trilogue.upstreams.state.writer import Writer, replace_damaged
 
 log = structlog.get_logger("trilogue.state")
@@ -32,6 +32,11 @@ COUNT_SECONDS = 1.0
 REOPEN_SECONDS = 1.0
 READ_TIMEOUT = 0.05
 START_TIMEOUT = 1.0
+
+COMMAND = "command"
+"""The worker name that commands write under: every worker reads what it wrote."""
+COMMAND_SECONDS = 5.0
+"""How long a command waits for other writers."""
 
 
 class StateSync:
@@ -226,12 +231,6 @@ class _Retired:
                 now.spent - then.spent,
                 now.in_flight - then.in_flight,
             )
-
-
-COMMAND = "command"
-"""The worker name that commands write under: every worker reads what it wrote."""
-COMMAND_SECONDS = 5.0
-"""How long a command waits for other writers."""
 
 
 class StateError(TrilogueError):

@@ -32,7 +32,7 @@ from trilogue.gateway.features.cluster.shared_records import (
     to_shared,
 )
 from trilogue.gateway.features.cluster.status import LinkHealth
-from trilogue.upstreams.state.records import RETENTION
+from trilogue.upstreams.state.change_records import RETENTION
 
 if TYPE_CHECKING:
     import redis

@@ -12,8 +12,8 @@ from trilogue.gateway.features.cluster.local import LocalState
 from trilogue.gateway.features.cluster.status import AccountCounts, NodeRecord
 from trilogue.routing.pool.changes import AccountTally
 from trilogue.storage.records import StoredRecord
+from trilogue.upstreams.state.change_records import TALLY, split, to_records
 from trilogue.upstreams.state.counters import BASE, REMOTE, is_remote, total
-from trilogue.upstreams.state.records import TALLY, split, to_records
 
 ROUNDING = 1e-9
 Key = tuple[str, str]

@@ -16,7 +16,7 @@ from trilogue.gateway.features.cluster.messages import Message
 from trilogue.routing.pool.changes import Bound, Change, Cooled, Erred, Switched
 from trilogue.storage.database import StoreDamaged
 from trilogue.storage.records import StoredRecord
-from trilogue.upstreams.state.records import MODEL_COOLDOWN, to_change
+from trilogue.upstreams.state.change_records import MODEL_COOLDOWN, to_change
 
 URGENT = ("Cooled", MODEL_COOLDOWN, "Switched", "Adjusted", "Learned")
 """kinds that other nodes must know at once"""
