@@ -10,8 +10,8 @@ from collections.abc import Callable
 from random import SystemRandom
 
 from benchmarks.core import best
-from trilogue.routing.pool.choice.account import AccountRequest
-from trilogue.routing.pool.health.classify import Action, Scope, Verdict
+from trilogue.routing.pool.account import AccountRequest
+from trilogue.routing.pool.classify import Action, Scope, Verdict
 from trilogue.routing.pool.pool import Pool
 from trilogue.routing.pool.pools import Pools
 from trilogue.routing.pool.settings import (

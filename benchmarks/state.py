@@ -23,8 +23,8 @@ from benchmarks.paths import CACHE
 from trilogue.gateway.conversations.store.service import StoreService
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.store.types import StoredItem, StoredResponse, StoreLimits
-from trilogue.storage.database import database_of
-from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.engines import database_of
+from trilogue.storage.sqlite import SqliteDatabase
 
 SIZES = (1_000, 1_000_000)
 TURNS = 5

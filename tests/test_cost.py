@@ -41,10 +41,10 @@ from trilogue.net.client.connection import Connection
 from trilogue.net.client.exchange import HttpExchange
 from trilogue.net.client.interface import UpstreamRequest, UpstreamTimeouts
 from trilogue.net.server.connection import ClientConnection
-from trilogue.net.server.known_heads import KnownHeads
+from trilogue.net.server.request import KnownHeads
 from trilogue.protocols.stream.response_context import Reply
 from trilogue.routing.pool.decision import Attempt
-from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.storage.sqlite import MemoryDatabase
 from trilogue.upstreams.build import router_of
 
 MARGIN = 1.2

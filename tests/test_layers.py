@@ -485,7 +485,7 @@ def test_downward_import_is_allowed(name: str, source: str) -> None:
     [
         ("gateway.record", "from trilogue.gateway.gateway import Gateway", True),
         ("gateway.setup.gateway", "from trilogue.gateway.record import RequestRecord", False),
-        ("pool.choice.account", "from trilogue.routing.pool.health.health import Health", True),
+        ("pool.choice.account", "from trilogue.routing.pool.health import Health", True),
         ("protocols.fields.reader", "from trilogue.protocols.chat import CODEC", True),
     ],
 )

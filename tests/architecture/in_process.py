@@ -23,7 +23,7 @@ from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.gateway.log.lines import journal
 from trilogue.net.client.transport import HttpTransport
 from trilogue.net.server.listener import Listener
-from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.storage.sqlite import MemoryDatabase
 from trilogue.upstreams.build import router_of
 
 

@@ -35,8 +35,7 @@ from tests.shapes.lists import Entry, entries
 from trilogue import Protocol, StreamTranslator, Target, TrilogueError
 from trilogue.base.fast_paths import FAST_PATHS, without_fast_paths
 from trilogue.gateway.response.pass_through import PassThrough
-from trilogue.net.server.known_heads import KnownHeads
-from trilogue.net.server.request import Head
+from trilogue.net.server.request import Head, KnownHeads
 from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.responses import summarize_response
 

@@ -17,10 +17,10 @@ from trilogue.app.cli.app import app
 from trilogue.app.stores import accounts_file
 from trilogue.config.load import load
 from trilogue.routing.pool.pools import Pools
-from trilogue.storage.file import FileStore
-from trilogue.storage.locations import state_directory
+from trilogue.storage.locations import ACCOUNTS_FILE, state_directory
+from trilogue.storage.records import RecordFile
 from trilogue.upstreams.build import pools_of
-from trilogue.upstreams.state.sync import FILE_NAME, StateSync, load_into
+from trilogue.upstreams.state.sync import StateSync, load_into
 
 CONFIG = """
 providers:
@@ -66,7 +66,7 @@ def test_accounts_of_a_gateway_that_has_never_run(home: Path) -> None:
 def test_what_a_worker_has_found_out_is_shown(home: Path) -> None:
     """The command shows the state, until when, why, and how often."""
     now = time.time()
-    keeper = StateSync(configured(home), FileStore(state_file(home)), now)
+    keeper = StateSync(configured(home), RecordFile(state_file(home)), now)
     journey = keeper.pools.begin(now, "r", [("p", "m")])
     journey.next(now)
     journey.failed(now, RATE_LIMITED)
@@ -92,7 +92,7 @@ def test_a_command_changes_an_account(home: Path, command: str, state: str) -> N
     assert done.exit_code == 0, done.output
     assert "p/b" in done.output
     pools = configured(home)
-    load_into(pools, FileStore(state_file(home)), time.time())
+    load_into(pools, RecordFile(state_file(home)), time.time())
     assert {line["account"]: line["state"] for line in pools.overview(time.time())}["b"] == state
 
 
@@ -136,7 +136,7 @@ def test_two_configuration_files_do_not_share_state(home: Path) -> None:
 def test_the_first_configuration_file_starts_with_the_state_of_earlier_versions(home: Path, damaged: bool) -> None:
     """They had one state file for all. Later configuration files start without a history; so does a damaged file."""
     (home / "other.yaml").write_text(CONFIG)
-    earlier = state_directory({"HOME": str(home)}) / FILE_NAME
+    earlier = state_directory({"HOME": str(home)}) / ACCOUNTS_FILE
     run("disable", "p/a")
     state_file(home).rename(earlier)
     if damaged:
@@ -251,7 +251,7 @@ def test_a_refused_key_is_known_as_such_without_the_key(home: Path, monkeypatch:
     (home / "trilogue.yaml").write_text(CONFIG.replace("key-a", "env:FIRST"))
     environ = {"HOME": str(home), "FIRST": "key-a"}
     pools = pools_of(load(home / "trilogue.yaml", environ), Random(1), workers=1)
-    keeper = StateSync(pools, FileStore(state_file(home)), time.time())
+    keeper = StateSync(pools, RecordFile(state_file(home)), time.time())
     journey = pools.begin(time.time(), "req_1", [("p", "m")])
     journey.next(time.time())
     journey.failed(time.time(), BAD_KEY)

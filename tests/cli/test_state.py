@@ -22,8 +22,8 @@ from trilogue.app.cli.state import PruneProgress, state
 from trilogue.gateway.access.client_keys import new_key_id, owner_of
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.store.types import StoredReasoning
-from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.locations import RESPONSES_FILE, state_directory
+from trilogue.storage.sqlite import SqliteDatabase
 
 LAPTOP, OLD_LAPTOP, PHONE = (
     owner_of(*one) for one in (("laptop", "fake-1"), ("laptop", "fake-0"), ("phone", "fake-2"))

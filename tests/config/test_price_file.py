@@ -11,7 +11,7 @@ from trilogue.config.config import Config
 from trilogue.config.load import load
 from trilogue.errors import ConfigError
 from trilogue.model import Usage
-from trilogue.routing.pool.choice.account import AccountRequest
+from trilogue.routing.pool.account import AccountRequest
 from trilogue.upstreams.build import pools_of
 from trilogue.vendors.price import Price
 

@@ -6,8 +6,7 @@ from msgspec import convert
 from msgspec.structs import fields, replace
 
 from trilogue.model import Protocol
-from trilogue.upstreams.profiles import PROFILES, ProfileName, ProfileSettings
-from trilogue.upstreams.settings import ProviderSettings
+from trilogue.upstreams.settings import PROFILES, ProfileName, ProfileSettings, ProviderSettings
 from trilogue.vendors.profile import Profile
 from trilogue.vendors.profile_lookup import profile_for
 

@@ -11,7 +11,7 @@ from trilogue.config.config import Config, setting_paths
 from trilogue.config.load import parse
 from trilogue.config.schema import field_docs, json_schema
 from trilogue.upstreams.build import router_of
-from trilogue.upstreams.profiles import PROFILES
+from trilogue.upstreams.settings import PROFILES
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 SCHEMA = json_schema()

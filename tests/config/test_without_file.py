@@ -8,7 +8,7 @@ from trilogue.config.config import Config
 from trilogue.config.load import environment_config, load, parse
 from trilogue.errors import ConfigError
 from trilogue.model import Protocol
-from trilogue.routing.models.errors import NoRoute
+from trilogue.routing.model_names import NoRoute
 from trilogue.upstreams.build import router_of
 
 

@@ -18,8 +18,7 @@ from tests.forking import Process, start
 from tests.gateway.running import CLIENT_KEY, CONFIG, listening
 from tests.scripted.server import KEY as UPSTREAM_KEY
 from tests.timing import PATIENCE, eventually
-from trilogue.storage.locations import state_file
-from trilogue.upstreams.state.sync import FILE_NAME
+from trilogue.storage.locations import ACCOUNTS_FILE, state_file
 
 SHORT = """\
 server:
@@ -130,7 +129,7 @@ def environment(directory: Path, more: Mapping[str, str] | None = None) -> dict[
 
 def pool_file(directory: Path) -> Path:
     """Return where a gateway that was started in this folder keeps the state of its accounts."""
-    return state_file({"XDG_STATE_HOME": str(directory)}, FILE_NAME, directory / "trilogue.yaml")
+    return state_file({"XDG_STATE_HOME": str(directory)}, ACCOUNTS_FILE, directory / "trilogue.yaml")
 
 
 @contextmanager

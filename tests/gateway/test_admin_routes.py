@@ -27,7 +27,7 @@ from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.features.capture.worker_capture import WorkerCapture
 from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
 from trilogue.net.client.transport import HttpTransport
-from trilogue.net.paths import match_path
+from trilogue.net.server.request_target import match_path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 KEYS = {"viewer": "viewer-key-canary-1", "operator": "operator-key-canary-2", "admin": ADMIN_KEY}

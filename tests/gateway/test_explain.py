@@ -19,8 +19,8 @@ from tests.timing import eventually_async
 from trilogue.app.cli.explain import explain, explanation
 from trilogue.gateway.features.explain.request_view import MEANINGS, consequence, meaning
 from trilogue.model import Protocol
+from trilogue.routing.pool.classify import OTHERWISE, ROWS, Action, Scope
 from trilogue.routing.pool.decision import Attempt
-from trilogue.routing.pool.health.classify import OTHERWISE, ROWS, Action, Scope
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 MORE = """\

@@ -31,8 +31,8 @@ from trilogue.gateway.access.audit_log import Actor
 from trilogue.gateway.access.key_store import KeyStore
 from trilogue.gateway.access.managed_keys import mark_file
 from trilogue.gateway.access.settings import KeyOptions
+from trilogue.storage.database import StoreDamaged, StoreError
 from trilogue.storage.locations import ACCOUNTS_FILE, KEYS_FILE, Locations, state_file
-from trilogue.storage.store import StoreDamaged, StoreError
 
 CONFIG = 'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'
 ADMIN = "admin: {key: admin-key-canary-7d1e9a, port: 0}\n"

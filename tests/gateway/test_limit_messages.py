@@ -23,7 +23,7 @@ from trilogue.gateway.limits.settings import BudgetSettings, RateLimits
 from trilogue.gateway.limits.shared_table import LazyTable, LimitTable, MemoryTable
 from trilogue.gateway.limits.webhook import Webhook
 from trilogue.net.client.transport import HttpTransport
-from trilogue.storage.store import StoreUnavailable
+from trilogue.storage.database import StoreUnavailable
 from trilogue.upstreams.build import pools_of, router_of
 from trilogue.upstreams.catalog import Catalog
 from trilogue.upstreams.refused_reasoning import RefusedReasoning

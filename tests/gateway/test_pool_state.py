@@ -25,8 +25,7 @@ from trilogue.app.worker import WorkerPools
 from trilogue.base.clock import steady_time
 from trilogue.config.load import parse
 from trilogue.model import Failure, FailureKind, Protocol, Usage
-from trilogue.storage.locations import state_file
-from trilogue.upstreams.state.sync import FILE_NAME
+from trilogue.storage.locations import ACCOUNTS_FILE, state_file
 
 FREE = "pool: {sticky: false}"
 
@@ -106,7 +105,7 @@ def test_gateways_with_different_files_do_not_share_state(tmp_path: Path, up: Sc
     text = config(ranked("a", "b"), provider=FREE)
     with pooled(tmp_path / "one", text, up, environ=shared) as one, pooled(tmp_path / "two", text, up, environ=shared):
         assert one.admin.post("/accounts/chat/a/disable").status_code == 200
-        _written(state_file(shared, FILE_NAME, one.gateway.config_file), "Switched")
+        _written(state_file(shared, ACCOUNTS_FILE, one.gateway.config_file), "Switched")
     with pooled(tmp_path / "two", text, up, environ=shared) as two:
         assert two.accounts()["chat/a"]["state"] == "ready"
     with pooled(tmp_path / "one", text, up, environ=shared) as one:

@@ -11,7 +11,7 @@ from trilogue.app.sealing import NoSealKey, known_keys, stored_sealer
 from trilogue.base.secrets import Secret
 from trilogue.config.config import Config
 from trilogue.gateway.conversations.settings import StateSettings
-from trilogue.storage.database.postgresql import PostgresqlDatabase
+from trilogue.storage.postgresql import PostgresqlDatabase
 from trilogue.storage.shared_secret import shared_secret
 
 

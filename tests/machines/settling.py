@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.machines.nodes import Cluster
 from trilogue.gateway.features.usage.ledger.live_file import Counts
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery, read_usage
-from trilogue.storage.database.postgresql import PostgresqlDatabase
+from trilogue.storage.postgresql import PostgresqlDatabase
 
 
 def counted(url: str) -> Counts:

@@ -36,8 +36,8 @@ from trilogue.gateway.endpoints.app import GatewayApp
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.locations import LIMITS_FILE, Locations
+from trilogue.storage.sqlite import SqliteDatabase
 from trilogue.upstreams.build import router_of
 from trilogue.upstreams.settings import ProviderSettings
 

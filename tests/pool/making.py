@@ -6,8 +6,8 @@ from random import Random
 from typing import Any
 
 from trilogue.model import Failure, FailureKind
-from trilogue.routing.pool.choice.account import AccountRequest, Lease
-from trilogue.routing.pool.health.classify import Action, Scope, Verdict
+from trilogue.routing.pool.account import AccountRequest, Lease
+from trilogue.routing.pool.classify import Action, Scope, Verdict
 from trilogue.routing.pool.pool import Pool
 from trilogue.routing.pool.pools import Pools
 from trilogue.routing.pool.settings import AccountSpec, PoolSettings, PoolsSettings, ProviderSpec

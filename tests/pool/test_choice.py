@@ -9,9 +9,9 @@ import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
 from trilogue.model import Usage
-from trilogue.routing.pool.choice.account import AccountRequest
+from trilogue.routing.pool.account import AccountRequest
+from trilogue.routing.pool.classify import Scope
 from trilogue.routing.pool.decision import Considered
-from trilogue.routing.pool.health.classify import Scope
 from trilogue.routing.pool.pool import Pool
 from trilogue.routing.pool.settings import AccountLimits, AccountSpec, PoolSettings, ProviderSpec
 

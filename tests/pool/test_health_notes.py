@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, pool_of, use
+from trilogue.routing.pool.account import AccountRequest
 from trilogue.routing.pool.changes import Adjusted, Cooled, Erred, Switched
-from trilogue.routing.pool.choice.account import AccountRequest
-from trilogue.routing.pool.health.classify import Scope
-from trilogue.routing.pool.health.health import LONGEST_PROBE
+from trilogue.routing.pool.classify import Scope
+from trilogue.routing.pool.health import LONGEST_PROBE
 from trilogue.routing.pool.pool import Pool
 from trilogue.routing.pool.settings import AccountSpec
 

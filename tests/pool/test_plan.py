@@ -20,7 +20,7 @@ from tests.pool.making import (
 )
 from trilogue.errors import UpstreamConnect, UpstreamFailure
 from trilogue.model import Failure, FailureKind, Usage
-from trilogue.routing.pool.choice.conversation import response_key
+from trilogue.routing.pool.conversation import response_key
 from trilogue.routing.pool.plan import AttemptPlan
 from trilogue.routing.pool.pools import Pools
 from trilogue.routing.pool.settings import AccountSpec, ProviderSpec, RetryBudget, RetryRule

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.pool.making import START
-from trilogue.routing.pool.retry_budget import Budget
+from trilogue.routing.pool.plan import Budget
 from trilogue.routing.pool.settings import RetryBudget
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.pool.making import INSUFFICIENT, START
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind
-from trilogue.routing.pool.choice.account import Bucket
+from trilogue.routing.pool.account import Bucket
 from trilogue.routing.pool.decision import Attempt
 from trilogue.routing.pool.plan import AttemptPlan
 from trilogue.routing.pool.pools import Pools

@@ -7,9 +7,9 @@ import pytest
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.model import Protocol
-from trilogue.routing.models.errors import NoRoute
-from trilogue.routing.models.router import Router, Upstream
-from trilogue.routing.models.routes import RoutableProvider, Route, RouteTarget
+from trilogue.routing.model_names import NoRoute
+from trilogue.routing.router import Router, Upstream
+from trilogue.routing.routes import RoutableProvider, Route, RouteTarget
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 

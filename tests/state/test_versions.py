@@ -31,11 +31,11 @@ from trilogue.gateway.features.usage.ledger.live_file import (
 )
 from trilogue.gateway.features.usage.ledger.tables import HOURLY_DAYS, LedgerTables, UsageQuery, read_usage
 from trilogue.gateway.features.usage.ledger.tables import SCHEMA as LEDGER
-from trilogue.storage.database.connection import Database
-from trilogue.storage.database.migrate import Migration, Schema, migrate
-from trilogue.storage.database.postgresql import PostgresqlDatabase
-from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.database import Database
+from trilogue.storage.migrations import Migration, TableSchema, migrate
+from trilogue.storage.postgresql import PostgresqlDatabase
 from trilogue.storage.shared_secret import shared_secret
+from trilogue.storage.sqlite import SqliteDatabase
 
 NewDatabase = Callable[[], Database]
 NOWHERE = Path("/nonexistent")
@@ -65,10 +65,10 @@ def ledger(opened: NewDatabase) -> Iterator[LedgerTables]:
     tables.close()
 
 
-def upgrade(database: Database, schema: Schema, *statements: str) -> None:
+def upgrade(database: Database, schema: TableSchema, *statements: str) -> None:
     """Do what a newer version does at its start."""
     with closing(database.connect()) as connection:
-        newer = Schema(schema.versions, (*schema.migrations, Migration(99, statements)))
+        newer = TableSchema(schema.versions, (*schema.migrations, Migration(99, statements)))
         migrate(connection, database.dialect, newer)
 
 

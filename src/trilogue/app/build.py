@@ -13,7 +13,7 @@ from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS, LimitRules, S
 from trilogue.gateway.policies.run import Answerer
 from trilogue.gateway.policies.table import PolicyTable
 from trilogue.gateway.settings import GatewaySettings
-from trilogue.routing.models.router import Router
+from trilogue.routing.router import Router
 
 
 def gateway_settings(config: Config) -> GatewaySettings:

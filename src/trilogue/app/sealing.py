@@ -17,13 +17,11 @@ from trilogue.base.cipher import KEY_BYTES
 from trilogue.base.secrets import Secret
 from trilogue.config.config import Config
 from trilogue.errors import TrilogueError
-from trilogue.gateway.conversations.store.types import StoreAway, StoreError
-from trilogue.storage.aside import set_aside
-from trilogue.storage.database import database_of
-from trilogue.storage.database.connection import Database
-from trilogue.storage.database.postgresql import PostgresqlDatabase
+from trilogue.storage.database import Database, StoreAway, StoreError
+from trilogue.storage.engines import database_of
 from trilogue.storage.locations import state_directory
-from trilogue.storage.private_files import MAKE_SECONDS, make_once, write_private
+from trilogue.storage.postgresql import PostgresqlDatabase
+from trilogue.storage.private_files import MAKE_SECONDS, make_once, set_aside, write_private
 from trilogue.storage.shared_secret import shared_secret
 from trilogue.translate.reasoning.seal import Sealer
 

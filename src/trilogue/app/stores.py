@@ -23,10 +23,8 @@ from trilogue.gateway.features.cluster.server import ClusterUnavailable, RedisSe
 from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables
 from trilogue.gateway.features.usage.observer import UsageObserver
-from trilogue.storage.database import check_database, database_of
-from trilogue.storage.database.connection import Database
-from trilogue.storage.database.sqlite import SqliteDatabase
-from trilogue.storage.file import FileStore
+from trilogue.storage.database import Database, StoreAway, StoreError
+from trilogue.storage.engines import check_database, database_of
 from trilogue.storage.locations import (
     ACCOUNTS_FILE,
     KEYS_FILE,
@@ -38,7 +36,8 @@ from trilogue.storage.locations import (
     state_directory,
     state_file,
 )
-from trilogue.storage.store import StoreAway, StoreError
+from trilogue.storage.records import RecordFile
+from trilogue.storage.sqlite import SqliteDatabase
 
 _OTHERS = f"{Path(ACCOUNTS_FILE).stem}-*{Path(ACCOUNTS_FILE).suffix}"
 
@@ -64,7 +63,7 @@ def accounts_file(config_file: Path | None) -> Path:
     own = state_file(os.environ, ACCOUNTS_FILE, config_file)
     earlier = state_directory(os.environ) / ACCOUNTS_FILE
     if own != earlier and earlier.is_file() and not any(earlier.parent.glob(_OTHERS)):
-        FileStore(earlier).copy_to(own)
+        RecordFile(earlier).copy_to(own)
     return own
 
 

@@ -55,14 +55,12 @@ from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 from trilogue.policies.shipped.approve import ApprovalQuestion
 from trilogue.protocols.registry import DEFAULT
-from trilogue.routing.models.model_routes import ModelRoutes
-from trilogue.routing.models.router import Upstream
 from trilogue.routing.pool.pools import Pools
-from trilogue.storage.database import database_of
-from trilogue.storage.file import FileStore
+from trilogue.routing.router import ModelRoutes, Upstream
+from trilogue.storage.database import StoreHealth
+from trilogue.storage.engines import database_of
 from trilogue.storage.locations import KEYS_FILE, LIMITS_FILE, Locations
-from trilogue.storage.memory import MemoryStore
-from trilogue.storage.store import StoreHealth
+from trilogue.storage.records import RecordFile, RecordMemory
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstreams.build import pools_of, router_of
 from trilogue.upstreams.catalog import Catalog
@@ -241,7 +239,7 @@ class WorkerPools:
             self._open = wanted
             # In a cluster, what a power failure damages comes back from the other machines, which must learn of changes
             # at once: on a busy disk, waiting for it took longer than everything else (160 ms instead of 65, p99).
-            kept = MemoryStore() if wanted is None else FileStore(wanted, durable=not config.cluster.redis)
+            kept = RecordMemory() if wanted is None else RecordFile(wanted, durable=not config.cluster.redis)
             self._sync = StateSync(pools, kept, now, successor)
         self._workers = self._divided_by = config.server.workers
         self.share_with(self._nodes)

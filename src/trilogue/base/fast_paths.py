@@ -9,7 +9,7 @@ what it saves; one that saves less than 3 % of an event or a request is not wort
 `translate/pipeline.py`: lets text skip the steps that do not change it, in streams and in whole responses
 `protocols/*/fast_decode.py`: decodes messages, calls and tools of requests that have only the usual fields, and reads
 usage from a whole response that is passed through, without decoding the response
-`net/server/known_heads.py`: recognises request headers that a client has sent before
+`net/server/request.py`: recognises request headers that a client has sent before
 
 The switch is for tests, which show that the output is the same without fast paths, and for measurements. It is read
 when a stream, a listener, a request or a whole response begins, not for every event.

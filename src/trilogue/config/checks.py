@@ -27,8 +27,8 @@ from trilogue.gateway.features.cluster.settings import POSTGRESQL, check_cluster
 from trilogue.gateway.features.tracing.settings import check_tracing, tracing_problem, tracing_warnings
 from trilogue.gateway.limits.settings import check_webhook
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.errors import name_fault
-from trilogue.routing.models.routes import find_problems
+from trilogue.routing.model_names import name_fault
+from trilogue.routing.routes import find_problems
 from trilogue.upstreams.addresses import official_urls
 from trilogue.upstreams.build import routable, router_of
 from trilogue.upstreams.settings import DEMO_URL, ProviderSettings, client_account_problems

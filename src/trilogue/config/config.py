@@ -30,10 +30,9 @@ from trilogue.gateway.limits.settings import (
 )
 from trilogue.gateway.log.setup import Log
 from trilogue.model import Severity
-from trilogue.routing.models.routes import Route
 from trilogue.routing.pool.settings import PoolsSettings
-from trilogue.upstreams.settings import ProviderSettings
-from trilogue.upstreams.timeouts import ProviderTimeouts, Seconds
+from trilogue.routing.routes import Route
+from trilogue.upstreams.settings import ProviderSettings, ProviderTimeouts, Seconds
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Workers = Annotated[int, Meta(ge=1, le=256)]

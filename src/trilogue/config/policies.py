@@ -18,8 +18,7 @@ from trilogue.config.config import Config
 from trilogue.config.references import resolve
 from trilogue.policies import Policy, PolicyError, load_policy
 from trilogue.policies.loading import SHIPPED, find_policy
-from trilogue.routing.models.errors import BadPattern
-from trilogue.routing.models.patterns import compile_match
+from trilogue.routing.model_names import BadPattern, compile_match
 from trilogue.upstreams.sources import BadReference
 
 Problems = list[tuple[str, str]]

@@ -19,7 +19,7 @@ from trilogue.base.secrets import Secret
 from trilogue.config.config import settings_named, short_form
 from trilogue.config.references import resolve
 from trilogue.model import Protocol
-from trilogue.routing.models.routes import RouteTarget
+from trilogue.routing.routes import RouteTarget
 from trilogue.upstreams.sources import BadReference, ClientSource, CommandSource, MissingSecret
 
 _ACCOUNT_KEY = re.compile(r"providers\..+\.accounts\[\d+\](\.key)?")

@@ -17,8 +17,7 @@ from msgspec import Struct, inspect, json
 from trilogue.base.secrets import Secret
 from trilogue.config.config import Config, inner_types, short_form
 from trilogue.model import Protocol
-from trilogue.upstreams.profiles import ProfileBase, ProfileSettings
-from trilogue.upstreams.settings import ProviderSettings
+from trilogue.upstreams.settings import ProfileBase, ProfileSettings, ProviderSettings
 from trilogue.vendors.profile import Profile
 from trilogue.vendors.table import PRESETS
 

@@ -18,7 +18,7 @@ from trilogue.gateway.limits.limiter import Limiter
 from trilogue.gateway.observer import NO_OBSERVERS, Observer, Observers
 from trilogue.gateway.policies.table import PolicyTable
 from trilogue.gateway.settings import GatewaySettings
-from trilogue.routing.models.model_routes import ModelRoutes
+from trilogue.routing.router import ModelRoutes
 from trilogue.translate.reasoning.seal import Audience, Sealer
 from trilogue.upstreams.upstreams import Upstreams
 

@@ -12,8 +12,8 @@ from msgspec import Struct
 from trilogue.base.text import sane
 from trilogue.model import Failure, Loss, StopReason, Usage
 from trilogue.policies import Record
-from trilogue.routing.models.router import Upstream
 from trilogue.routing.pool.decision import Decision
+from trilogue.routing.router import Upstream
 
 BACKGROUND = " (background)"
 """the end of the path of a request that the gateway runs in the background"""

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import secrets
 
-from trilogue.storage.database.connection import Database
-from trilogue.storage.database.migrate import Migration, Schema
-from trilogue.storage.database.transactions import SqlTransaction, Transactions
-from trilogue.storage.store import StoreUnavailable
+from trilogue.storage.database import Database, StoreUnavailable
+from trilogue.storage.migrations import Migration, TableSchema
+from trilogue.storage.transactions import SqlTransaction, Transactions
 
-SCHEMA = Schema(
+SCHEMA = TableSchema(
     "trl_secret_migration",
     (Migration(1, ("CREATE TABLE trl_secret (name TEXT PRIMARY KEY, value TEXT NOT NULL, created {real} NOT NULL)",)),),
 )

@@ -9,10 +9,10 @@ from typing import Protocol
 
 from trilogue.base.secrets import Secret
 from trilogue.model import Usage
-from trilogue.routing.models.router import Router
-from trilogue.routing.models.routes import RoutableProvider, Route
 from trilogue.routing.pool.pools import Pools
 from trilogue.routing.pool.settings import AccountSpec, PoolsSettings, ProviderSpec
+from trilogue.routing.router import Router
+from trilogue.routing.routes import RoutableProvider, Route
 from trilogue.upstreams.settings import AccountSettings, ProviderSettings
 from trilogue.vendors.table import PRESETS
 

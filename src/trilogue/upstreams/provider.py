@@ -19,17 +19,16 @@ from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.net.client.interface import HeaderPairs, Transport, UpstreamTimeouts
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.pool.choice.account import AccountRequest
-from trilogue.routing.pool.health.classify import classify
+from trilogue.routing.pool.account import AccountRequest
+from trilogue.routing.pool.classify import classify
 from trilogue.routing.pool.pool import Pool
 from trilogue.upstreams.addresses import endpoint, official_urls
-from trilogue.upstreams.client_key import ClientKeyHeader, NoClientKey, with_betas
-from trilogue.upstreams.headers import HOPS
+from trilogue.upstreams.headers import HOPS, ClientKeyHeader, NoClientKey, with_betas
 from trilogue.upstreams.live_keys import PLACEHOLDER, LiveTransport, live_key
 from trilogue.upstreams.redaction import Redactor
 from trilogue.upstreams.settings import AccountSettings
 from trilogue.upstreams.settings import ProviderSettings as ProviderConfig
-from trilogue.upstreams.timeouts import ProviderTimeouts as Clocks
+from trilogue.upstreams.settings import ProviderTimeouts as Clocks
 from trilogue.vendors.addresses import vendor_of_host
 from trilogue.vendors.profile import Profile
 

@@ -1,27 +1,32 @@
-"""The settings of a provider and of its accounts, as types."""
+"""The settings of a provider: its address, protocols, dialect, time limits and accounts.
+
+`ProfileSettings` gets its fields from `trilogue.vendors.profiles.profile.Profile`, so that every field of a profile can
+be set.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints
 
-from msgspec import Meta, Struct, field
-from msgspec.structs import replace
+from msgspec import Meta, Struct, defstruct, field
+from msgspec.structs import asdict, replace
 
 from trilogue.base.secrets import Secret
 from trilogue.model import Protocol
+from trilogue.protocols.fit.request import FITTED
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.pool.settings import AccountLimits, PoolSettings
-from trilogue.upstreams.profiles import ProfileSettings
 from trilogue.upstreams.sources import ClientSource
-from trilogue.upstreams.timeouts import Seconds, TimeoutSettings
 from trilogue.vendors.addresses import KEY_HOSTS, vendor_of_host
+from trilogue.vendors.common import CORE
 from trilogue.vendors.price import FREE, Price
 from trilogue.vendors.price_lookup import PriceBook
-from trilogue.vendors.profile import UNKNOWN_VENDOR, Profile
-from trilogue.vendors.profile_lookup import ModelFacts, facts_for
+from trilogue.vendors.profile import UNCHANGED, UNKNOWN_VENDOR, Profile
+from trilogue.vendors.profile_lookup import ModelFacts, facts_for, profile_for
 from trilogue.vendors.table import PROFILED
 
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Weight = Annotated[float, Meta(gt=0, le=1_000_000)]
 Priority = Annotated[int, Meta(ge=1, le=1_000)]
 # A type checker cannot read names that are values.
@@ -41,6 +46,99 @@ _CREDENTIAL_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goo
 
 DEMO_URL = "demo:"
 """the base URL of the built-in model"""
+
+ProfileName = Literal["auto", "openai", "compatible", "deepseek", "reasoning", "think-tags"]
+
+PROFILES: dict[str, dict[str, Any]] = {
+    # Decided by the vendor and the model name alone.
+    "auto": {},
+    # OpenAI or Azure, whose deployments may have any name: the rows of OpenAI apply.
+    "openai": {},
+    # A server that accepts the common core of Chat Completions: vLLM, llama.cpp, LM Studio, most vendors.
+    "compatible": CORE,
+    # DeepSeek and Moonshot require earlier reasoning back as reasoning_content.
+    "deepseek": {**CORE, "reasoning_field": "reasoning_content"},
+    # OpenRouter, Ollama and Groq accept earlier reasoning as `reasoning`.
+    "reasoning": {**CORE, "reasoning_field": "reasoning"},
+    # The server writes its reasoning into the text, as <think>…</think>.
+    "think-tags": {**CORE, "think_tags": True},
+}
+"""the fields that each named dialect sets"""
+
+_VENDORS = {"openai": "openai", "compatible": UNKNOWN_VENDOR}
+"""the vendor whose rows apply to a named dialect, if the provider's address and name do not show the vendor"""
+
+
+class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Time limits for an upstream, in seconds. Every limit but `total` restarts when there is progress."""
+
+    connect: Seconds = 5.0
+    """until the connection is open"""
+    first_byte: Seconds = 600.0
+    """until the response headers arrive; a response that is not streamed arrives all at once, so this is long"""
+    first_event: Seconds = 300.0
+    """from the response headers to the first event of a stream"""
+    between_events: Seconds = 300.0
+    """between two events of a stream"""
+    total: Seconds = 3_600.0
+    """the whole request"""
+
+
+class TimeoutSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Time limits for one provider. Limits that are not set are taken from `server.timeouts`."""
+
+    connect: Seconds | None = None
+    """until the connection is open"""
+    first_byte: Seconds | None = None
+    """until the response headers arrive"""
+    first_event: Seconds | None = None
+    """from the response headers to the first event of a stream"""
+    between_events: Seconds | None = None
+    """between two events of a stream"""
+    total: Seconds | None = None
+    """the whole request"""
+
+    def over(self, timeouts: ProviderTimeouts) -> ProviderTimeouts:
+        """Return other time limits with those replaced that are set here."""
+        return replace(timeouts, **{name: value for name, value in asdict(self).items() if value is not None})
+
+
+class ProfileBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The dialect of an upstream. A plain string is short for `name`."""
+
+    name: ProfileName = "auto"
+    """a known dialect; auto: decided by the vendor and the model name"""
+
+    def for_model(self, protocol: Protocol, model: str, vendor: str = "") -> Profile:
+        """Return the profile of a vendor's model with these settings."""
+        vendor = vendor or _VENDORS.get(self.name, "")
+        # Any server may call a model gpt-5.5: its name does not show that the server can compact.
+        unknown = {} if vendor else {"compacts": False}
+        return replace(profile_for(protocol, model, vendor), **(unknown | PROFILES[self.name] | self.overrides()))
+
+    def for_passthrough(self) -> Profile | None:
+        """Return a profile that restricts requests only by the fields that are set, or None if no set field does."""
+        given = {name: value for name, value in self.overrides().items() if name in FITTED}
+        return replace(UNCHANGED, **given) if given else None
+
+    def overrides(self) -> dict[str, Any]:
+        """Return the individual fields that are set, by name."""
+        return {name: value for name, value in asdict(self).items() if name != "name" and value is not None}
+
+
+if TYPE_CHECKING:
+    ProfileSettings = ProfileBase
+else:
+    ProfileSettings = defstruct(
+        "ProfileSettings",
+        [(name, kind | None, None) for name, kind in get_type_hints(Profile, include_extras=True).items()],
+        bases=(ProfileBase,),
+        module=__name__,
+        namespace={"__doc__": ProfileBase.__doc__},
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
 
 
 class AccountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

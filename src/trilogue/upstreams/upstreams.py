@@ -11,13 +11,12 @@ from trilogue.errors import ClientError
 from trilogue.model import Protocol, Usage
 from trilogue.net.client.interface import Transport
 from trilogue.net.client.transport import HttpTransport
-from trilogue.routing.models.router import Router, Upstream
 from trilogue.routing.pool.pools import Pools
+from trilogue.routing.router import Router, Upstream
 from trilogue.upstreams.catalog import Catalog
 from trilogue.upstreams.provider import TransportFor, UpstreamProvider
 from trilogue.upstreams.refused_reasoning import RefusedReasoning
-from trilogue.upstreams.settings import ProviderSettings
-from trilogue.upstreams.timeouts import ProviderTimeouts
+from trilogue.upstreams.settings import ProviderSettings, ProviderTimeouts
 from trilogue.vendors.price import TokenPrices
 from trilogue.vendors.price_lookup import HOUR_SECONDS
 

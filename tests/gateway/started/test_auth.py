@@ -12,7 +12,7 @@ from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import Answer, exchange, payload
 from trilogue.gateway.access.client_keys import ClientKey, ConfiguredKey, KeyRing
 from trilogue.model import Protocol
-from trilogue.net.server.local import is_local_host, is_local_origin
+from trilogue.net.server.request_target import is_local_host, is_local_origin
 
 ENDPOINTS = [
     ("POST", "/v1/chat/completions"),

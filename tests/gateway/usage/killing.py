@@ -28,8 +28,8 @@ from tests.gateway.running import CLIENT_KEY
 from tests.timing import eventually_async
 from trilogue.gateway.features.usage.ledger.live_file import Counts
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery, read_usage
-from trilogue.storage.database.sqlite import SqliteDatabase
 from trilogue.storage.locations import state_file
+from trilogue.storage.sqlite import SqliteDatabase
 
 CONNECTIONS = 16
 CONFIG = """\

@@ -19,7 +19,7 @@ from trilogue.gateway.features.usage.report import usage_query
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Usage
 from trilogue.routing.pool.decision import Decision
-from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.storage.sqlite import MemoryDatabase
 from trilogue.upstreams.build import router_of
 
 CONFIG = """\

@@ -16,9 +16,9 @@ from trilogue.gateway.access.client_keys import KeyStatus, key_digest
 from trilogue.gateway.access.key_store import SCHEMA, KeyExists, KeyStore, NoSuchKey
 from trilogue.gateway.access.settings import KeyOptions
 from trilogue.gateway.limits.settings import RateLimits
-from trilogue.storage.database import database_of
-from trilogue.storage.database.transactions import SqlTransaction, Transactions
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
+from trilogue.storage.engines import database_of
+from trilogue.storage.transactions import SqlTransaction, Transactions
 
 ADMIN = Actor("admin", "key")
 OPTIONS = KeyOptions(owner="team-a", tags=("ci",), models=("gpt-*",), limits=RateLimits(requests_per_minute=5))

@@ -30,10 +30,9 @@ from trilogue.gateway.features.usage.ledger.live_file import (
     read_places,
 )
 from trilogue.gateway.features.usage.ledger.tables import HOURLY_DAYS, LedgerTables, UsageQuery, read_usage
-from trilogue.storage.database.connection import Database
-from trilogue.storage.database.memory import MemoryDatabase
-from trilogue.storage.database.postgresql import PostgresqlDatabase
-from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.database import Database
+from trilogue.storage.postgresql import PostgresqlDatabase
+from trilogue.storage.sqlite import MemoryDatabase, SqliteDatabase
 
 WAIT = 10.0
 DAY = 24
@@ -248,6 +247,7 @@ KILLED = textwrap.dedent(
     import sys
     from pathlib import Path
     from trilogue.gateway.features.usage.ledger.live_file import RowName
+    from trilogue.gateway.features.usage.ledger.counts import RowName
     from trilogue.gateway.features.usage.ledger.live_file import LiveFile
 
     file = LiveFile(Path(sys.argv[1]))

@@ -8,9 +8,8 @@ import pytest
 from tests.state.responses.making import Engine
 from tests.state.responses.postgres import Server
 from trilogue.gateway.conversations.store.store import ResponseStore
-from trilogue.storage.database.memory import MemoryDatabase
-from trilogue.storage.database.postgresql import PostgresqlDatabase
-from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.postgresql import PostgresqlDatabase
+from trilogue.storage.sqlite import MemoryDatabase, SqliteDatabase
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])

@@ -10,7 +10,7 @@ import msgspec
 
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.store.types import StoredConversation, StoredItem, StoredResponse, StoreLimits
-from trilogue.storage.database.connection import Database
+from trilogue.storage.database import Database
 
 KEY = b"fake key for tests: not a secret"
 A, B = "owner-a", "owner-b"

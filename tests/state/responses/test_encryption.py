@@ -16,7 +16,7 @@ from trilogue.gateway.conversations.store.types import (
     StoredItem,
     StoredReasoning,
 )
-from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage.sqlite import SqliteDatabase
 
 NEW_KEY = b"another fake key for these tests"
 MARK = "plain-text-that-must-not-be-found"

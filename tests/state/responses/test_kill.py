@@ -16,7 +16,7 @@ from tests.state.responses.postgres import Server
 from tests.timing import pass_time
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.store.types import NotFound
-from trilogue.storage.database import database_of
+from trilogue.storage.engines import database_of
 
 WRITER = """
     import asyncio, sys
@@ -25,6 +25,10 @@ WRITER = """
     from trilogue.gateway.conversations.store.store import ResponseStore
     from trilogue.gateway.conversations.store.service import StoreService
     from trilogue.storage.database import database_of
+    from trilogue.gateway.conversations.store.interface import Append
+    from trilogue.gateway.conversations.store.service import StoreService
+    from trilogue.gateway.conversations.store.store import ResponseStore
+    from trilogue.storage.engines import database_of
 
     async def turns(service, name):
         store = service.store

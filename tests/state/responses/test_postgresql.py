@@ -17,8 +17,8 @@ from tests.state.responses.postgres import Server
 from trilogue.gateway.conversations.store.service import StoreService
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.store.types import StoreAway, StoreUnavailable
-from trilogue.storage.database import postgresql
-from trilogue.storage.database.postgresql import PostgresqlDatabase
+from trilogue.storage import postgresql
+from trilogue.storage.postgresql import PostgresqlDatabase
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from tests.state.responses.making import A, Engine, response
 from tests.timing import eventually_async, pause_for
 from trilogue.gateway.conversations.store import service as running
 from trilogue.gateway.conversations.store.service import RunningJobs, StoreService
-from trilogue.gateway.conversations.store.types import StoreAway
-from trilogue.storage.database.memory import MemoryDatabase
+from trilogue.storage.database import StoreAway
+from trilogue.storage.sqlite import MemoryDatabase
 
 KEY = (A, "r1")
 

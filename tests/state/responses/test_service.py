@@ -24,8 +24,8 @@ from trilogue.gateway.conversations.store.types import (
     StoreLimits,
     StoreUnavailable,
 )
-from trilogue.storage.database.sqlite import SqliteDatabase
-from trilogue.storage.store import StoreHealth
+from trilogue.storage.database import StoreHealth
+from trilogue.storage.sqlite import SqliteDatabase
 
 
 class CountedStore(ResponseStore):

@@ -24,8 +24,8 @@ from trilogue.gateway.conversations.store.types import (
     StoreDamaged,
     StoreUnavailable,
 )
-from trilogue.storage.database import sqlite as engine
-from trilogue.storage.database.sqlite import SqliteDatabase
+from trilogue.storage import sqlite as engine
+from trilogue.storage.sqlite import SqliteDatabase
 
 APPEND = """
     import sys
@@ -33,6 +33,7 @@ APPEND = """
     from tests.state.responses.making import A, KEY, item
     from trilogue.gateway.conversations.store.store import ResponseStore
     from trilogue.storage.database.sqlite import SqliteDatabase
+    from trilogue.storage.sqlite import SqliteDatabase
     store = ResponseStore(SqliteDatabase(Path(sys.argv[1])), [KEY])
     for number in range(int(sys.argv[3])):
         store.conversations.append(A, "conv_1", [item(f"{sys.argv[2]}_{number}")])
@@ -203,6 +204,7 @@ def test_kill_of_a_process_in_the_middle_of_a_transaction(tmp_path: Path) -> Non
         from tests.state.responses.making import KEY, response
         from trilogue.gateway.conversations.store.store import ResponseStore
         from trilogue.storage.database.sqlite import SqliteDatabase
+        from trilogue.storage.sqlite import SqliteDatabase
         store = ResponseStore(SqliteDatabase(Path(sys.argv[1])), [KEY])
         store.responses.put(response("acknowledged"))
         def die():

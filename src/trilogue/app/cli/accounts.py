@@ -24,11 +24,11 @@ from trilogue.app.stores import accounts_file
 from trilogue.base.text import printable
 from trilogue.config.load import find
 from trilogue.gateway.features.accounts import account_change
-from trilogue.routing.pool.choice.account import Account
+from trilogue.routing.pool.account import Account
 from trilogue.routing.pool.pool import Pool
 from trilogue.routing.pool.pools import Pools, describe
-from trilogue.storage.file import FileStore
 from trilogue.storage.locations import state_directory
+from trilogue.storage.records import RecordFile
 from trilogue.storage.vault import Vault, check_name
 from trilogue.upstreams.build import pools_of
 from trilogue.upstreams.state.sync import load_into, write_now
@@ -160,8 +160,8 @@ def _row(line: dict[str, Any], now: float) -> tuple[str, ...]:
     )
 
 
-def _store(path: str | None) -> FileStore:
-    return FileStore(accounts_file(find(Path(path) if path else None)))
+def _store(path: str | None) -> RecordFile:
+    return RecordFile(accounts_file(find(Path(path) if path else None)))
 
 
 def _load_pools(path: str | None, now: float) -> Pools:

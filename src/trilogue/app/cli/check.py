@@ -28,8 +28,8 @@ from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.features.tracing.settings import ENDPOINT_VARIABLES, TRACES_PATH, TracingSettings
 from trilogue.gateway.limits.remaining import how_to_price
 from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS
-from trilogue.routing.models.router import Upstream
-from trilogue.storage.database import database_of
+from trilogue.routing.router import Upstream
+from trilogue.storage.engines import database_of
 from trilogue.storage.locations import state_directory
 from trilogue.upstreams.build import router_of
 from trilogue.upstreams.settings import ProviderSettings

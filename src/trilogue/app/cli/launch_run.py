@@ -50,7 +50,7 @@ from trilogue.net.server.listener import Listener
 from trilogue.protocols.endpoint import Wire
 from trilogue.protocols.openai.models import INSTRUCTIONS, catalogue_entry
 from trilogue.protocols.registry import DEFAULT
-from trilogue.routing.models.errors import LONG_CONTEXT, NoRoute
+from trilogue.routing.model_names import LONG_CONTEXT, NoRoute
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.upstreams.provider import UpstreamProvider
 

@@ -22,9 +22,8 @@ from trilogue.base.addresses import is_loopback
 from trilogue.base.secrets import Secret
 from trilogue.config.config import Config
 from trilogue.gateway.admin.settings import AdminSettings
-from trilogue.storage.aside import set_aside
 from trilogue.storage.locations import state_directory, state_file
-from trilogue.storage.private_files import MAKE_SECONDS, make_once, write_private
+from trilogue.storage.private_files import MAKE_SECONDS, make_once, set_aside, write_private
 
 KEY_FILE = "admin.key"
 ADDRESS_FILE = "admin.address"

@@ -22,7 +22,7 @@ from trilogue.errors import ClientError
 from trilogue.gateway.request.outbound import instead
 from trilogue.model import Protocol
 from trilogue.routing.pool.pools import Pools
-from trilogue.storage.file import FileStore
+from trilogue.storage.records import RecordFile
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.upstreams.build import pools_of, router_of
 from trilogue.upstreams.state.sync import load_into, write_now
@@ -129,7 +129,7 @@ class _Knowledge(Struct):
     config: Config
     pools: Pools | None
     """what was learned, from the state file; None if state is not stored"""
-    store: FileStore | None
+    store: RecordFile | None
 
     @classmethod
     def read(cls, path: str | None) -> _Knowledge:
@@ -138,7 +138,7 @@ class _Knowledge(Struct):
         if not config.pool.persist:
             return cls(config, None, None)
         pools = pools_of(config, SystemRandom(), config.server.workers)
-        store = FileStore(accounts_file(file))
+        store = RecordFile(accounts_file(file))
         load_into(pools, store, time.time())
         return cls(config, pools, store)
 

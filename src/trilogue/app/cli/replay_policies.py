@@ -33,7 +33,7 @@ from trilogue.model import Event, Json
 from trilogue.policies import Pending, Policy, PolicyError, PolicyRun, load_policies, load_policy
 from trilogue.policies.shipped.approve import ApprovalQuestion
 from trilogue.policies.shipped.judge import JudgeQuestion
-from trilogue.routing.models.errors import NoRoute
+from trilogue.routing.model_names import NoRoute
 from trilogue.translate.compare.documents import read_document
 from trilogue.upstreams.build import router_of
 

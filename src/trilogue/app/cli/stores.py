@@ -24,7 +24,7 @@ from trilogue.gateway.access.key_store import KeyStore
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.stores import limits_of
 from trilogue.model import Json
-from trilogue.storage.database import database_of
+from trilogue.storage.engines import database_of
 from trilogue.storage.locations import MEMORY
 
 

@@ -27,9 +27,9 @@ from trilogue.gateway.features.usage.ledger.tables import COLUMNS, UsageLine, Us
 from trilogue.gateway.features.usage.report import BY, SINCE, encode, fields_of, usage_csv, usage_query, usage_text
 from trilogue.gateway.limits.remaining import budget_lines, subjects_with_budget
 from trilogue.gateway.limits.shared_table import read_rows
-from trilogue.storage.database import database_of
+from trilogue.storage.database import StoreError
+from trilogue.storage.engines import database_of
 from trilogue.storage.locations import LIMITS_FILE, NOWHERE, Locations
-from trilogue.storage.store import StoreError
 
 _BUDGET_TITLES = ("budget", "period", "limit", "spent", "reserved", "left", "resets")
 

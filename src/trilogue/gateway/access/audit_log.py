@@ -10,9 +10,8 @@ import json
 from msgspec import Struct
 
 from trilogue.model import Json
-from trilogue.storage.database.connection import Row
-from trilogue.storage.database.transactions import SqlTransaction, Transactions
-from trilogue.storage.store import StoreDamaged
+from trilogue.storage.database import Row, StoreDamaged
+from trilogue.storage.transactions import SqlTransaction, Transactions
 
 _INSERT = "INSERT INTO trl_audit (made, who, via, what, subject, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SELECT = "SELECT seq, made, who, via, what, subject, before, after FROM trl_audit"

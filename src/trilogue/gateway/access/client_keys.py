@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from trilogue.gateway.access.settings import KeyOptions
-from trilogue.net.server.local import is_local_origin
+from trilogue.net.server.request_target import is_local_origin
 from trilogue.net.server.responder import Headers
 
 PREFIX = "sk-trl-"

@@ -17,10 +17,9 @@ from trilogue.gateway.access.audit_log import SESSION, Actor, AuditEntry, AuditL
 from trilogue.gateway.access.client_keys import ManagedKey, key_digest, new_key_id, new_key_text, shown_end
 from trilogue.gateway.access.settings import KeyOptions
 from trilogue.model import Json
-from trilogue.storage.database.connection import Database, Row
-from trilogue.storage.database.migrate import Migration, Schema
-from trilogue.storage.database.transactions import SqlTransaction, Transactions
-from trilogue.storage.store import StoreDamaged, StoreError, StoreUnavailable
+from trilogue.storage.database import Database, Row, StoreDamaged, StoreError, StoreUnavailable
+from trilogue.storage.migrations import Migration, TableSchema
+from trilogue.storage.transactions import SqlTransaction, Transactions
 
 _KEYS = (
     """CREATE TABLE trl_key (
@@ -42,7 +41,7 @@ _SIGN_ON = (
 )
 _WITHOUT_REVOKED = ("UPDATE trl_key SET digests = '[]' WHERE revoked IS NOT NULL",)
 """a revoked key needs no digests, and without them no damage can make it work again"""
-SCHEMA = Schema(
+SCHEMA = TableSchema(
     versions="trl_key_migration",
     migrations=(
         Migration(1, _KEYS),

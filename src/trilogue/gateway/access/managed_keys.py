@@ -19,9 +19,9 @@ import structlog
 from trilogue.gateway.access.client_keys import ManagedKey
 from trilogue.gateway.access.key_store import KeyMark, KeyStore, exists
 from trilogue.gateway.log.guard import Guard
-from trilogue.storage.database import database_of
+from trilogue.storage.database import StoreError
+from trilogue.storage.engines import database_of
 from trilogue.storage.locations import is_postgresql
-from trilogue.storage.store import StoreError
 
 log = structlog.get_logger("trilogue.keys")
 

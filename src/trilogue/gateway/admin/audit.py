@@ -13,7 +13,7 @@ from trilogue.gateway.access.audit_log import AuditEntry, AuditQuery
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Identity, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
 
 log = structlog.get_logger("trilogue.admin")
 

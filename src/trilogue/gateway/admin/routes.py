@@ -20,8 +20,8 @@ from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.gateway import Gateway
 from trilogue.model import Json
-from trilogue.net.paths import match_path
 from trilogue.net.server.request import HttpRequest
+from trilogue.net.server.request_target import match_path
 
 MAX_BODY_BYTES = 64 * 1024
 OPEN: Final = "open"

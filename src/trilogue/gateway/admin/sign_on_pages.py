@@ -31,7 +31,7 @@ from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminError, AdminRout
 from trilogue.gateway.admin.sessions import NewCookie, Session, check_browser, cookie, set_cookie
 from trilogue.gateway.admin.settings import OidcSignOn, SignOnSettings
 from trilogue.gateway.gateway import Gateway
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
 
 log = structlog.get_logger("trilogue.admin")
 

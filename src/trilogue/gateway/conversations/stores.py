@@ -13,10 +13,10 @@ from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.conversations.store.service import RunningJobs, StoreService
 from trilogue.gateway.conversations.store.store import ResponseStore
 from trilogue.gateway.conversations.store.types import StoreLimits
-from trilogue.storage.database import database_of
-from trilogue.storage.database.postgresql import PostgresqlDatabase
+from trilogue.storage.database import StoreHealth
+from trilogue.storage.engines import database_of
 from trilogue.storage.locations import MEMORY
-from trilogue.storage.store import StoreHealth
+from trilogue.storage.postgresql import PostgresqlDatabase
 
 _HOUR, _DAY = 3_600.0, 86_400.0
 _VOLATILE_BYTES = 64 * 2**20

@@ -41,7 +41,7 @@ from trilogue.protocols.failure import own_failure
 from trilogue.protocols.parts import digest
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.response_context import Reply
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 
 MOST_JOBS = 1_000
 """of one worker: each keeps the response in memory, and no client waits for it"""

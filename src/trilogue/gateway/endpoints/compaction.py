@@ -37,7 +37,7 @@ from trilogue.gateway.response.compaction import CompactionResponse
 from trilogue.model import Json, Loss, refuse_losses, refuses
 from trilogue.protocols.parts import digest
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 from trilogue.translate.learning.remedies import Remedy
 
 LOSS = "compaction.model"

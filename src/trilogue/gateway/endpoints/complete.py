@@ -18,7 +18,7 @@ from trilogue.gateway.response.attempts import respond
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.timing import KeepAlive, TimeLimits
 from trilogue.model import Severity
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 
 
 def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) -> Call:

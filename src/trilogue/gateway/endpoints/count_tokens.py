@@ -32,7 +32,7 @@ from trilogue.net.client.interface import Transport, UpstreamRequest, UpstreamRe
 from trilogue.protocols.codec import Target
 from trilogue.protocols.endpoint import estimate
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 from trilogue.translate.content.billing import has_billing
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
 from trilogue.upstreams.headers import with_query

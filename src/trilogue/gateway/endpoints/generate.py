@@ -24,7 +24,7 @@ from trilogue.gateway.request.request import CancelReason, RequestContext, read_
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 
 _TOOLS = re.compile(rb'"tool|"call_id"')
 """what is in every request that offers tools or has called any"""

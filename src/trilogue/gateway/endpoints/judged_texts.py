@@ -23,7 +23,7 @@ from trilogue.model import Json, Ledger, Request, Role, Text, Turn
 from trilogue.policies.texts import has_repeated_names
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 from trilogue.vendors.profile import UNCHANGED
 
 _WORD = re.compile(r"[\w./:+-]{0,100}")

@@ -26,7 +26,7 @@ from trilogue.gateway.response.client_response import ClientResponse, WordsRespo
 from trilogue.gateway.response.timing import KeepAlive
 from trilogue.policies import Context, Policy
 from trilogue.protocols.registry import CODECS, codec
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 
 
 class JudgedRequest(Struct, frozen=True):

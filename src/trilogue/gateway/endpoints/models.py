@@ -18,7 +18,7 @@ from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.protocols.endpoint import ListedModel
 from trilogue.protocols.failure import own_failure
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 from trilogue.upstreams.catalog import PATIENCE_SECONDS
 from trilogue.upstreams.headers import hops_of
 from trilogue.vendors.profile_lookup import ModelFacts

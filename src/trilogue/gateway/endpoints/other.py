@@ -25,7 +25,7 @@ from trilogue.gateway.response.timing import TimeLimits
 from trilogue.model import Protocol
 from trilogue.protocols.endpoint import BYTES_PER_TOKEN, OtherEndpoint
 from trilogue.protocols.registry import CODECS, protocol_of_client
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 
 _SEGMENT = re.compile(r"[\w~:@=.-]{1,200}", re.ASCII)
 _PREFIX = re.compile(r"(/[\w~.-]{1,200}){1,8}", re.ASCII)

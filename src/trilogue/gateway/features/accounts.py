@@ -12,7 +12,7 @@ from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Rep
 from trilogue.gateway.admin.settings import Role
 from trilogue.gateway.gateway import Gateway
 from trilogue.model import Json
-from trilogue.routing.pool.choice.account import Account
+from trilogue.routing.pool.account import Account
 from trilogue.routing.pool.pool import Pool
 from trilogue.routing.pool.pools import Pools
 

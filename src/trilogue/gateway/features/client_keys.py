@@ -18,7 +18,7 @@ from trilogue.gateway.access.settings import KeyOptions, key_option_problems
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
 from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
 
 log = structlog.get_logger("trilogue.admin")
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from trilogue.storage.database.connection import Database
-from trilogue.storage.database.migrate import Migration, Schema
-from trilogue.storage.database.transactions import SqlTransaction, Transactions
+from trilogue.storage.database import Database
+from trilogue.storage.migrations import Migration, TableSchema
+from trilogue.storage.transactions import SqlTransaction, Transactions
 
 _TABLE = """CREATE TABLE trl_budget_spent (
     subject TEXT NOT NULL, node TEXT NOT NULL, counter INTEGER NOT NULL, period BIGINT NOT NULL, spent BIGINT NOT NULL,
     PRIMARY KEY (subject, node, counter)
 )"""
-SCHEMA = Schema(versions="trl_budget_migration", migrations=(Migration(1, (_TABLE,)),))
+SCHEMA = TableSchema(versions="trl_budget_migration", migrations=(Migration(1, (_TABLE,)),))
 # A row has the latest period only: earlier ones don't limit anything any more.
 _UPSERT = """INSERT INTO trl_budget_spent (subject, node, counter, period, spent) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (subject, node, counter) DO UPDATE SET period = excluded.period, spent = excluded.spent

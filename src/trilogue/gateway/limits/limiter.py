@@ -41,8 +41,8 @@ from trilogue.gateway.limits.shared_table import LimitsFull, LimitTable, Spendin
 from trilogue.gateway.limits.webhook import Webhook
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Json
-from trilogue.routing.models.router import Upstream
-from trilogue.storage.store import StoreError, StoreUnavailable
+from trilogue.routing.router import Upstream
+from trilogue.storage.database import StoreError, StoreUnavailable
 
 log = structlog.get_logger("trilogue.limits")
 

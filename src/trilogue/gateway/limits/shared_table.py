@@ -28,7 +28,7 @@ import structlog
 
 from trilogue.base.posix import fcntl
 from trilogue.gateway.limits.counters import PERIODS, RESERVED, ROW, RUNNING, SPENT, Row, budget_at
-from trilogue.storage.store import StoreUnavailable
+from trilogue.storage.database import StoreUnavailable
 
 
 class LimitTable(ABC):

@@ -14,9 +14,9 @@ from trilogue.errors import ClientError
 from trilogue.gateway.policies.run import Answerer, HookThreads
 from trilogue.model import Protocol
 from trilogue.policies import Policy
-from trilogue.routing.models.patterns import compile_match
-from trilogue.routing.models.router import Router, Upstream
-from trilogue.routing.models.routes import Route
+from trilogue.routing.model_names import compile_match
+from trilogue.routing.router import Router, Upstream
+from trilogue.routing.routes import Route
 
 MAX_CHOSEN = 1000
 

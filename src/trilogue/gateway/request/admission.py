@@ -17,17 +17,24 @@ from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
 from trilogue.model import Failure, Protocol
 from trilogue.net.client.interface import HeaderPairs
-from trilogue.net.paths import match_path
-from trilogue.net.server.local import is_local_host, is_local_origin
 from trilogue.net.server.request import HttpRequest
+from trilogue.net.server.request_target import is_local_host, is_local_origin, match_path
 from trilogue.net.server.responder import header_lines
 from trilogue.net.server.websocket import handshake_problem, offers_websocket
 from trilogue.protocols.endpoint import UrlHead
 from trilogue.protocols.failure import own_failure
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.upstreams.client_key import ClientKeyHeader, client_key
-from trilogue.upstreams.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of, presented_keys
+from trilogue.upstreams.headers import (
+    HOPS,
+    MOST_HOPS,
+    ClientKeyHeader,
+    client_key,
+    forwarded_headers,
+    forwarded_query,
+    hops_of,
+    presented_keys,
+)
 
 Handler = Callable[[Any], Awaitable[None]]
 """responds to a `RequestContext`"""

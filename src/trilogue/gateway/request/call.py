@@ -21,7 +21,7 @@ from trilogue.gateway.policies.run import RequestPolicies
 from trilogue.model import Loss, Protocol, Severity, Strictness, refuses
 from trilogue.net.client.interface import HeaderPairs
 from trilogue.protocols.endpoint import UrlHead
-from trilogue.routing.models.errors import LONG_CONTEXT
+from trilogue.routing.model_names import LONG_CONTEXT
 from trilogue.translate.reasoning.seal import Sealer
 
 

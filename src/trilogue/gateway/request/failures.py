@@ -30,7 +30,7 @@ from trilogue.protocols.failure import (
     with_retry_after,
 )
 from trilogue.protocols.registry import codec
-from trilogue.routing.pool.health.classify import LOOP_TEXT
+from trilogue.routing.pool.classify import LOOP_TEXT
 from trilogue.routing.pool.plan import CREDENTIAL, QUOTA
 from trilogue.upstreams.redaction import Redactor
 

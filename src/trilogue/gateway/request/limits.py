@@ -21,7 +21,7 @@ from trilogue.model import Protocol
 from trilogue.net.server.responder import header_lines
 from trilogue.protocols.endpoint import LimitHeaders
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 
 _OF_COMPLETIONS = ("max_tokens",)
 

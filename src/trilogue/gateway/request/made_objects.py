@@ -18,7 +18,7 @@ from trilogue.gateway.conversations.store.types import ObjectOwner
 from trilogue.gateway.request.ownership import is_guarded, keeps_owners
 from trilogue.gateway.request.request import RequestContext
 from trilogue.protocols.registry import CODECS
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
 
 MOST_BYTES = 16 * LARGE_BYTES
 """of a response that is not a stream"""

@@ -33,8 +33,8 @@ from trilogue.model import Protocol
 from trilogue.net.client.interface import UpstreamRequest
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.errors import NoRoute
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.model_names import NoRoute
+from trilogue.routing.router import Upstream
 from trilogue.upstreams.headers import with_query
 from trilogue.upstreams.provider import UpstreamProvider
 

@@ -27,7 +27,7 @@ from trilogue.protocols.codec import PauseForm, Target
 from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fit.caching import takes_session
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.pool.choice.conversation import cache_session
+from trilogue.routing.pool.conversation import cache_session
 from trilogue.routing.pool.pool import Pool
 from trilogue.translate.content.billing import has_billing, strip_billing
 from trilogue.translate.content.history import Repair

@@ -28,7 +28,7 @@ from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.model import Json
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.router import Upstream
 
 MOST_PAGES = 50
 """of a list, that are asked for until there is something on one for the client"""

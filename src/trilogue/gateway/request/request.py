@@ -22,8 +22,8 @@ from trilogue.gateway.request.large_bodies import in_thread
 from trilogue.model import Failure, Json, Severity
 from trilogue.net.server.request import ClientGone, HttpRequest
 from trilogue.net.server.responder import Responder
-from trilogue.routing.models.errors import NoRoute
-from trilogue.routing.models.router import Upstream
+from trilogue.routing.model_names import NoRoute
+from trilogue.routing.router import Upstream
 
 LOCAL = "local"
 """The owner of what is stored without client keys."""

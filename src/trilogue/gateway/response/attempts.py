@@ -36,11 +36,11 @@ from trilogue.model import Failure
 from trilogue.protocols.endpoint import BYTES_PER_TOKEN
 from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.router import Upstream
-from trilogue.routing.pool.choice.conversation import session_key, sticky_key
+from trilogue.routing.pool.classify import REJECTED
+from trilogue.routing.pool.conversation import session_key, sticky_key
 from trilogue.routing.pool.decision import Attempt
-from trilogue.routing.pool.health.classify import REJECTED
 from trilogue.routing.pool.plan import AttemptPlan
+from trilogue.routing.router import Upstream
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider
 from trilogue.upstreams.refused_reasoning import TranslatedReasoning

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from trilogue.errors import UpstreamTimeout
 from trilogue.gateway.request.request import Cancellation, CancelReason
-from trilogue.net.deadlines import deadlines
+from trilogue.net.event_loop import deadlines
 from trilogue.net.server.responder import Responder
 
 KEEPALIVE_SLACK = 0.05

@@ -25,8 +25,7 @@ from trilogue.errors import (
 from trilogue.net.client.exchange import HttpExchange
 from trilogue.net.client.failures import tls_failure
 from trilogue.net.client.interface import BodySource, UpstreamTimeouts
-from trilogue.net.deadlines import deadlines
-from trilogue.net.portions import PORTION, take_portions
+from trilogue.net.event_loop import PORTION, deadlines, take_portions
 
 MAX_HEAD_BYTES = 256 * 1024
 """Real heads are below 16 KiB; one read from the socket can be as large as this."""

@@ -16,13 +16,13 @@ from typing import Protocol
 
 from trilogue.errors import UpstreamError, UpstreamProtocolError, UpstreamTimeout
 from trilogue.net.client.interface import UpstreamTimeouts
-from trilogue.net.deadlines import Deadlines
+from trilogue.net.event_loop import Deadlines
 
 HIGH_WATER = 64 * 1024
 """Bytes of the body that may wait for the reader before we stop reading from the socket."""
 
 
-class Link(Protocol):
+class ConnectionControl(Protocol):
     """The part of a connection that an exchange uses."""
 
     loop: asyncio.AbstractEventLoop
@@ -56,7 +56,7 @@ class HttpExchange:
         "touched",
     )
 
-    def __init__(self, connection: Link, timeouts: UpstreamTimeouts) -> None:
+    def __init__(self, connection: ConnectionControl, timeouts: UpstreamTimeouts) -> None:
         self.status = 0
         self.headers: list[tuple[str, str]] = []
         self.encoded = False
@@ -66,7 +66,7 @@ class HttpExchange:
         self.complete = False
         self.error: UpstreamError | None = None
         """Why the response failed. Copies are raised: a raised error holds its frames, and they hold the exchange."""
-        self._connection: Link | None = connection
+        self._connection: ConnectionControl | None = connection
         self._loop = connection.loop
         self._deadlines = connection.deadlines
         self._timeouts = timeouts

@@ -15,8 +15,7 @@ from typing import Any, cast
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from trilogue.net.portions import PORTION, take_portions
-from trilogue.net.server.known_heads import Key, KnownHeads
+from trilogue.net.event_loop import PORTION, take_portions
 from trilogue.net.server.request import (
     BEFORE_BODY,
     MAX_HEAD_BYTES,
@@ -24,9 +23,11 @@ from trilogue.net.server.request import (
     TOO_SLOW,
     ClientGone,
     Head,
+    HeadKey,
     HeadReader,
     HttpRequest,
     Inbound,
+    KnownHeads,
     Problem,
     StopParsing,
     Upload,
@@ -86,7 +87,7 @@ class ClientConnection(asyncio.Protocol):
         """Bytes received of the body, minus twice its content: positive if its framing is larger than its content."""
         self._declined: Head | None = None
         """the head of a request whose body is being parsed again, because its upgrade was declined"""
-        self._key: Key | None = None
+        self._key: HeadKey | None = None
         """the key of the headers being parsed, if they arrived in one piece with their body"""
         self._request: HttpRequest | None = None
         self._upload: Upload | None = None

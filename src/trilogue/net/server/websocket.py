@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from trilogue.net.portions import take_portions
+from trilogue.net.event_loop import take_portions
 from trilogue.net.server.request import Head, Problem
 from trilogue.net.server.silent_client import HAS_TCP_INFO, SilentClient, acknowledged
 

@@ -1,12 +1,13 @@
 """The accounts: which one is next, and what a failure does to it. No I/O, no async; clock and randomness are injected.
 
-`choice` finds the next account, `health` applies failures, `plan` makes the attempts of one request, `pool` and `pools`
-hold the accounts. What happens is reported as `changes`, which `trilogue.state` stores.
+`account_queues` finds the next account, `conversation` the one that a conversation belongs to, `health` applies
+failures, `plan` makes the attempts of one request, `pool` and `pools` hold the accounts. What happens is reported as
+`changes`, which `trilogue.upstreams.state` stores.
 
 How a gateway uses it, for every protocol, streamed or not:
 
     pools = Pools(specs, settings, rng=SystemRandom())        # one per process
-    state = StateSync(pools, FileStore(folder / FILE_NAME), now())
+    state = StateSync(pools, RecordFile(folder / ACCOUNTS_FILE), now())
     ...
     state.sync(now())
     plan = pools.begin(now(), request_id, [(target.provider, target.model) for target in targets],

@@ -79,7 +79,7 @@ class Learned(Struct, frozen=True, tag="Learned"):
     remedies: tuple[Remedy, ...]
 
 
-class Tally(Struct, frozen=True, tag="Tally"):
+class AccountTally(Struct, frozen=True, tag="Tally"):
     """What one process has counted for an account since it started, and its requests in flight."""
 
     provider: str
@@ -90,6 +90,6 @@ class Tally(Struct, frozen=True, tag="Tally"):
     in_flight: int = 0
 
 
-Change = Cooled | Switched | Erred | Adjusted | Bound | Learned | Tally
+Change = Cooled | Switched | Erred | Adjusted | Bound | Learned | AccountTally
 KINDS: dict[type[Change], str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Change)}
 """the tag of each change, which is also the kind of its records"""

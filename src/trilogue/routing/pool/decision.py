@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from trilogue.routing.pool.choice.ready import Skipped
+from trilogue.routing.pool.account_queues import Skipped
 
 STRIPPED = "stripped"
 ADJUSTED = "adjusted"

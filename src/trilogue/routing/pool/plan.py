@@ -1,7 +1,7 @@
 """The attempts of one request: which target and account is next, when to stop, and with which error.
 
 The gateway asks for the next attempt, makes it, and reports the result. All decisions are made here and recorded in
-`decision`. Nothing here sends anything.
+`decision`. Nothing here sends anything. Over all requests, retries are limited to a part of the recent traffic.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from msgspec.structs import replace
 from trilogue.errors import UpstreamError
 from trilogue.model import Failure, FailureKind, Usage
 from trilogue.protocols.failure import failure_of
-from trilogue.routing.pool.choice.account import AccountRequest, Lease
-from trilogue.routing.pool.choice.conversation import response_key
+from trilogue.routing.pool.account import AccountRequest, Lease
+from trilogue.routing.pool.classify import INSUFFICIENT, NO_CREDENTIAL, Action, Scope, Verdict, classify
+from trilogue.routing.pool.conversation import response_key
 from trilogue.routing.pool.decision import ADJUSTED, PROBE, STRIPPED, Attempt, Decision
-from trilogue.routing.pool.health.classify import INSUFFICIENT, NO_CREDENTIAL, Action, Scope, Verdict, classify
-from trilogue.routing.pool.pool import Pool, Survey
-from trilogue.routing.pool.retry_budget import Budget
-from trilogue.routing.pool.settings import RetryRule
-from trilogue.routing.pool.words import clauses
+from trilogue.routing.pool.pool import Pool, Survey, clauses
+from trilogue.routing.pool.settings import RetryBudget, RetryRule
 
 FAULTS_PER_TARGET = 2
 """Faults of a target within one request after which its fallbacks come first."""
@@ -44,6 +42,13 @@ RECENTLY = 300.0
 CREDENTIAL = "upstream_credential"
 QUOTA = "upstream_quota"
 """Codes of failures that only the operator can fix: keys, and money."""
+
+SLOTS = 60
+_CONNECTING = frozenset({"upstream_connect", "upstream_timeout"})
+"""codes of failures that may be those of an upstream that restarts"""
+_LIMITS = frozenset({"rate_limited", "concurrency", "requests_per_minute", "tokens_per_minute", "cooling"})
+_MONEY = frozenset({"out_of_quota", "out_of_money", "balance", INSUFFICIENT})
+_KEYS = frozenset({"disabled", "by_hand", "bad_key", "account_closed", NO_CREDENTIAL})
 
 
 class Shared(Interface):
@@ -403,13 +408,6 @@ class AttemptPlan(Struct, eq=False):
             last.rests = None if until is None else until - now
 
 
-_CONNECTING = frozenset({"upstream_connect", "upstream_timeout"})
-"""codes of failures that may be those of an upstream that restarts"""
-_LIMITS = frozenset({"rate_limited", "concurrency", "requests_per_minute", "tokens_per_minute", "cooling"})
-_MONEY = frozenset({"out_of_quota", "out_of_money", "balance", INSUFFICIENT})
-_KEYS = frozenset({"disabled", "by_hand", "bad_key", "account_closed", NO_CREDENTIAL})
-
-
 def _unavailable(message: str, wait: float | None, code: str) -> Failure:
     return Failure(kind=FailureKind.UNAVAILABLE, message=message, code=code, status=503, retry_after=wait)
 
@@ -423,3 +421,58 @@ def _needs_operator(message: str, code: str, wait: float | None) -> Failure:
         status=503,
         retry_after=wait,
     )
+
+
+class Budget:
+    """How much of the recent traffic may be retries: a count of both in a sliding window of slots.
+
+    Retries in the window ≤ max(floor, ratio * requests in the window). Floor and ratio are not added up: if all
+    upstreams fail, they get at most 1 + ratio times the requests, once there is any traffic.
+    """
+
+    def __init__(self, settings: RetryBudget) -> None:
+        self._settings = settings
+        self._slot_seconds = settings.window_seconds / SLOTS
+        self._requests = [0] * SLOTS
+        self._retries = [0] * SLOTS
+        self._slot = 0
+        self._slot_ends = 0.0
+        self.requests = 0
+        """within the window"""
+        self.retries = 0
+        """within the window"""
+
+    def request(self, now: float) -> None:
+        """Count a client's request, which allows a part of a retry."""
+        if now >= self._slot_ends:
+            self._advance(now)
+        self._requests[self._slot % SLOTS] += 1
+        self.requests += 1
+
+    def has_room(self, now: float) -> bool:
+        """Return whether a retry is allowed now."""
+        if now >= self._slot_ends:
+            self._advance(now)
+        return self.retries + 1 <= max(self._settings.floor, self._settings.ratio * self.requests)
+
+    def take(self, now: float, *, forced: bool = False) -> bool:
+        """Count a retry if it is allowed, and return whether it is. `forced`: allow it in any case."""
+        if now >= self._slot_ends:
+            self._advance(now)
+        if not forced and not self.has_room(now):
+            return False
+        self._retries[self._slot % SLOTS] += 1
+        self.retries += 1
+        return True
+
+    def _advance(self, now: float) -> None:
+        slot = int(now / self._slot_seconds)
+        if slot <= self._slot:
+            return
+        for passed in range(max(self._slot + 1, slot - SLOTS + 1), slot + 1):
+            index = passed % SLOTS
+            self.requests -= self._requests[index]
+            self.retries -= self._retries[index]
+            self._requests[index] = self._retries[index] = 0
+        self._slot = slot
+        self._slot_ends = (slot + 1) * self._slot_seconds

@@ -1,26 +1,27 @@
 """The accounts of one provider: which one is used next, what happens to one that failed, what a response has cost.
 
-In: the time, what a request needs, verdicts. Out: choices, and changes for a store. No clock and no I/O: what happens
-is added to `changes`, in order.
+In: the time, what a request needs, verdicts. Out: choices, changes for a store, and in words for the client and the
+operator why no account can take a request: names, times and the upstream's words about its accounts, nothing of the
+request. No clock and no I/O: what happens is added to `changes`, in order.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from trilogue.model import Usage
-from trilogue.routing.pool.changes import Bound, Change, Cooled, Tally
-from trilogue.routing.pool.choice.account import Account, AccountRequest, Lease, ProxyRing, rank_by_balance
-from trilogue.routing.pool.choice.conversation import Stickiness
-from trilogue.routing.pool.choice.ready import ReadyAccounts
+from trilogue.routing.pool.account import Account, AccountRequest, Lease, ProxyRing, rank_by_balance
+from trilogue.routing.pool.account_queues import ReadyAccounts
+from trilogue.routing.pool.changes import AccountTally, Bound, Change, Cooled
+from trilogue.routing.pool.classify import Verdict
+from trilogue.routing.pool.conversation import Stickiness
 from trilogue.routing.pool.decision import Considered
-from trilogue.routing.pool.health.classify import Verdict
-from trilogue.routing.pool.health.health import Health
-from trilogue.routing.pool.health.learned import Lessons
+from trilogue.routing.pool.health import Health, Lessons
 from trilogue.routing.pool.settings import AccountLimits, ProviderSpec
 
 MOST_SKIPPED = 8
@@ -29,6 +30,29 @@ MAX_CHANGES = 10_000
 """Changes that wait for a store; without one the oldest are dropped."""
 SURVEY_SECONDS = 0.05
 """How long a survey is used again: with no account available, every waiting request asks for one."""
+
+MOST_ACCOUNTS = 3
+"""Accounts of a provider that are named; the rest are counted."""
+_WORDS = {
+    "bad_key": "{provider} refused the key of {account}",
+    "account_closed": "{provider} has closed {account}",
+    "no_credential": "there is no key for {provider}/{account}",
+    "by_hand": "{provider}/{account} was disabled by hand",
+    "out_of_quota": "{provider}/{account} has used up its quota",
+    "out_of_money": "{provider}/{account} has no credit left",
+    "balance": "{provider}/{account} has nothing left of its balance",
+    "insufficient_tokens": "{provider}/{account} has too little left for this request",
+    "rate_limited": "{provider}/{account} is at its rate limit",
+    "concurrency": "{provider}/{account} is at its limit of requests at a time",
+    "requests_per_minute": "{provider}/{account} is at its limit of requests per minute",
+    "tokens_per_minute": "{provider}/{account} is at its limit of tokens per minute",
+    "model_not_found": "{provider}/{account} does not have the model",
+    "overloaded": "{provider}/{account} is overloaded",
+    "network": "{provider}/{account} could not be reached",
+    "timeout": "{provider}/{account} took too long",
+}
+"""by why an account cannot be used"""
+_OTHERWISE = "{provider}/{account} has failed ({why})"
 
 
 class AccountChoice(NamedTuple):
@@ -293,15 +317,16 @@ class Pool:
             self.ready.rebuild()
         self.ready.make_available(account)
 
-    def tallies(self) -> list[Tally]:
+    def tallies(self) -> list[AccountTally]:
         """Return the counts that have changed since the last call."""
         found = [
-            Tally(self.name, one.name, one.ok, one.failed, one.spent, one.in_flight) for one in self._counted.values()
+            AccountTally(self.name, one.name, one.ok, one.failed, one.spent, one.in_flight)
+            for one in self._counted.values()
         ]
         self._counted.clear()
         return found
 
-    def add(self, account: Account, tally: Tally) -> None:
+    def add(self, account: Account, tally: AccountTally) -> None:
         """Add counts of the pool before this one. Its requests in flight count here too."""
         account.ok += tally.ok
         account.failed += tally.failed
@@ -320,3 +345,34 @@ class Pool:
     def take_over(self, change: Cooled, now: float) -> None:
         """Apply a cooldown that another process has started."""
         self.health.take_over(self._by_name.get(change.account), change, now)
+
+
+def clauses(pool: Pool, request: AccountRequest, now: float, failures: Mapping[str, str]) -> list[str]:
+    """Return why each account of a provider cannot take a request, of at most a few accounts.
+
+    `failures`: why the accounts failed that this request has tried, by name.
+    """
+    if now < pool.health.cooldown_until:
+        seconds = pool.health.cooldown_until - now
+        return [f"{pool.name} cools down for {seconds:.0f} s more ({pool.health.why})"]
+    found: list[str] = []
+    wanted = AccountRequest(model=request.model, tokens=request.tokens)
+    for number, account in enumerate(pool.accounts):
+        if len(found) == MOST_ACCOUNTS:
+            found.append(f"and {len(pool.accounts) - number} more of {pool.name}")
+            break
+        if request.only and account.name != request.only:
+            continue
+        why = pool.why_unavailable(account, now, wanted) or failures.get(account.name, "")
+        if why:
+            found.append(_clause(pool, account, why, wanted, now))
+    return found
+
+
+def _clause(pool: Pool, account: Account, why: str, request: AccountRequest, now: float) -> str:
+    text = _WORDS.get(why, _OTHERWISE).format(provider=pool.name, account=account.name, why=why)
+    if account.error == why:
+        said = f"{account.error_status or ''} {account.error_text}".strip()
+        text += f": {said}" if said else ""
+    until = account.available_at(now, request.model, request.tokens)
+    return text if until is None or until <= now else f"{text} (for {max(until - now, 1):.0f} s more)"

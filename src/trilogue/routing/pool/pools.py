@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from trilogue.routing.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
-from trilogue.routing.pool.choice.account import Account, AccountRequest
+from trilogue.routing.pool.account import Account, AccountRequest
+from trilogue.routing.pool.changes import AccountTally, Adjusted, Bound, Change, Cooled, Erred, Learned, Switched
 from trilogue.routing.pool.decision import Decision
-from trilogue.routing.pool.plan import AttemptPlan, PlannedTarget
+from trilogue.routing.pool.plan import AttemptPlan, Budget, PlannedTarget
 from trilogue.routing.pool.pool import MAX_CHANGES, Pool
-from trilogue.routing.pool.retry_budget import Budget
 from trilogue.routing.pool.settings import PoolsSettings, ProviderSpec, RetryRule
 
 
@@ -85,7 +84,7 @@ class Pools:
         self.changes.clear()
         return found
 
-    def tallies(self) -> list[Tally]:
+    def tallies(self) -> list[AccountTally]:
         """Return the counts that have changed since the last call, for a store."""
         return [tally for pool in self.pools.values() for tally in pool.tallies()]
 
@@ -109,7 +108,7 @@ class Pools:
             if pool is not None:
                 _apply(pool, change, now)
 
-    def set_elsewhere(self, tallies: Iterable[Tally], now: float | None = None) -> None:
+    def set_elsewhere(self, tallies: Iterable[AccountTally], now: float | None = None) -> None:
         """Take over the sums of what all other processes have counted. `now`: what is new there has just happened."""
         for tally in tallies:
             pool = self.pools.get(tally.provider)
@@ -130,7 +129,7 @@ class Pools:
             if name in old.pools:
                 pool.health.reached_at = old.pools[name].health.reached_at
 
-    def add(self, tally: Tally) -> None:
+    def add(self, tally: AccountTally) -> None:
         """Add counts of the pools before these."""
         for pool, account in self.find(f"{tally.provider}/{tally.account}"):
             pool.add(account, tally)

@@ -1,6 +1,6 @@
 """The state of accounts over processes and restarts: what one process learns is written, what others learned is read.
 
-    sync = StateSync(pools, FileStore(file), steady_time())   # in the worker, after the fork
+    sync = StateSync(pools, RecordFile(file), steady_time())   # in the worker, after the fork
     sync.sync(steady_time())          # before `pools.begin` and before each `plan.next`: microseconds
     sync.replace(new_pools, now)      # on reload
     sync.close(now)                   # at the end

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from trilogue.routing.pool.changes import Tally
-from trilogue.storage.store import Session, StoredRecord
-from trilogue.upstreams.state.records import TALLY, split, tally_key, to_records
+from trilogue.routing.pool.changes import AccountTally
+from trilogue.storage.records import RecordTable, StoredRecord
+from trilogue.upstreams.state.change_records import TALLY, split, tally_key, to_records
 
 BASE = "base"
 REMOTE = "@"
@@ -26,9 +26,9 @@ class Counters:
     """The counts of all other processes, by account."""
 
     def __init__(self) -> None:
-        self._by_account: dict[Key, dict[str, Tally]] = {}
+        self._by_account: dict[Key, dict[str, AccountTally]] = {}
 
-    def update(self, found: Iterable[tuple[str, Tally]]) -> list[Tally]:
+    def update(self, found: Iterable[tuple[str, AccountTally]]) -> list[AccountTally]:
         """Take over new counts of workers; return the sums that have changed."""
         changed = set()
         for worker, tally in found:
@@ -37,17 +37,17 @@ class Counters:
             changed.add(key)
         return [total(key, self._by_account[key]) for key in changed]
 
-    def totals(self) -> list[Tally]:
+    def totals(self) -> list[AccountTally]:
         """Return the sums of all accounts."""
         return [total(key, tallies) for key, tallies in self._by_account.items()]
 
 
-def total(key: Key, tallies: dict[str, Tally]) -> Tally:
+def total(key: Key, tallies: dict[str, AccountTally]) -> AccountTally:
     """Return the sum of what several processes have counted; only running ones have requests in flight.
 
     Whoever writes the counts of another machine ends its requests in flight when the machine is gone.
     """
-    return Tally(
+    return AccountTally(
         key[0],
         key[1],
         sum(one.ok for one in tallies.values()),
@@ -57,10 +57,10 @@ def total(key: Key, tallies: dict[str, Tally]) -> Tally:
     )
 
 
-def merge(session: Session, now: float) -> None:
+def merge(table: RecordTable, now: float) -> None:
     """Add the counts of processes that have ended to the base, and remove tallies that are 0."""
-    with session.transaction(BASE) as batch:
-        by_account: dict[Key, dict[str, Tally]] = {}
+    with table.transaction(BASE) as batch:
+        by_account: dict[Key, dict[str, AccountTally]] = {}
         for owner, tally in split(batch.read_kind(TALLY))[1]:
             if owner == BASE or not (is_remote(owner) or is_running(owner)):
                 by_account.setdefault((tally.provider, tally.account), {})[owner] = tally
@@ -72,18 +72,18 @@ def merge(session: Session, now: float) -> None:
             batch.put(records)
 
 
-def _has_counts(tally: Tally) -> bool:
+def _has_counts(tally: AccountTally) -> bool:
     return bool(tally.ok or tally.failed or tally.spent)
 
 
-def _merged(key: Key, tallies: dict[str, Tally], now: float) -> Iterable[StoredRecord]:
+def _merged(key: Key, tallies: dict[str, AccountTally], now: float) -> Iterable[StoredRecord]:
     owners = [owner for owner, one in tallies.items() if owner != BASE and _has_counts(one)]
     if not owners:
         return
     yield from to_records([total(key, tallies)], BASE, now)
     for owner in owners:
         # Deleted only by a later merge: other processes must first read that these counts have moved.
-        yield from to_records([Tally(*key)], owner, now)
+        yield from to_records([AccountTally(*key)], owner, now)
 
 
 def is_remote(worker: str) -> bool:

@@ -16,11 +16,12 @@ from contextlib import closing, suppress
 import structlog
 
 from trilogue.errors import TrilogueError
-from trilogue.routing.pool.changes import Change, Tally
+from trilogue.routing.pool.changes import AccountTally, Change
 from trilogue.routing.pool.pools import Pools
-from trilogue.storage.store import Session, Store, StoreBusy, StoreDamaged, StoreError, StoreHealth, StoreUnavailable
+from trilogue.storage.database import StoreBusy, StoreDamaged, StoreError, StoreHealth, StoreUnavailable
+from trilogue.storage.records import RecordStore, RecordTable
+from trilogue.upstreams.state.change_records import RETENTION, split, to_records
 from trilogue.upstreams.state.counters import Counters, merge
-from trilogue.upstreams.state.records import RETENTION, split, to_records
 from trilogue.upstreams.state.writer import Writer, replace_damaged
 
 log = structlog.get_logger("trilogue.state")
@@ -32,6 +33,11 @@ REOPEN_SECONDS = 1.0
 READ_TIMEOUT = 0.05
 START_TIMEOUT = 1.0
 
+COMMAND = "command"
+"""The worker name that commands write under: every worker reads what it wrote."""
+COMMAND_SECONDS = 5.0
+"""How long a command waits for other writers."""
+
 
 class StateSync:
     """The link between pools and a store. Made inside the worker process; used from its event loop.
@@ -39,11 +45,11 @@ class StateSync:
     `successor`: that of an earlier link, so that running requests still report to these pools.
     """
 
-    def __init__(self, pools: Pools, store: Store, now: float, successor: PoolSuccessor | None = None) -> None:
+    def __init__(self, pools: Pools, store: RecordStore, now: float, successor: PoolSuccessor | None = None) -> None:
         self.pools = pools
         self.worker = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._store = store
-        self._session: Session | None = None
+        self._table: RecordTable | None = None
         self._revision = 0
         self._thorough = False
         """the next look must not rely on hints"""
@@ -70,7 +76,7 @@ class StateSync:
             self._counted_at = now
             self._thorough = True
             self._put(self.pools.tallies(), now)
-            if self._session is not None and not self._session.is_current():
+            if self._table is not None and not self._table.is_current():
                 self._write_everything(now)
         if self._writer.replaced:
             self._write_everything(now)
@@ -94,7 +100,7 @@ class StateSync:
         self._put(self.pools.unwritten(now), now)
         self._put([_with_nothing_in_flight(tally) for tally in counts(self.pools)], now)
         self._writer.close()
-        self._close_session()
+        self._close_table()
 
     def _put(self, changes: Iterable[Change], now: float) -> None:
         for record in to_records(changes, self.worker, now):
@@ -102,29 +108,29 @@ class StateSync:
 
     def _look(self, now: float, timeout: float = READ_TIMEOUT) -> None:
         """Read what others have written since the last look."""
-        if self._session is None and now < self._reopen_at:
+        if self._table is None and now < self._reopen_at:
             return
         thorough, self._thorough = self._thorough, False
         try:
-            session = self._session or self._open(now, timeout)
-            if session.changed(thorough=thorough):
-                self._read(session, now)
+            table = self._table or self._open(now, timeout)
+            if table.changed(thorough=thorough):
+                self._read(table, now)
         except StoreBusy as error:
-            if self._session is None:
+            if self._table is None:
                 self._handle(error, now)
             # Otherwise another process is writing, and the next look finds what it wrote.
         except StoreError as error:
             self._handle(error, now)
 
-    def _open(self, now: float, timeout: float) -> Session:
-        session = self._session = self._store.open(timeout)
+    def _open(self, now: float, timeout: float) -> RecordTable:
+        table = self._table = self._store.open(timeout)
         with suppress(StoreUnavailable):  # another process is writing: the next start can do it
-            merge(session, now)
-        session.set_timeout(0.0)  # requests wait here
-        return session
+            merge(table, now)
+        table.set_timeout(0.0)  # requests wait here
+        return table
 
-    def _read(self, session: Session, now: float) -> None:
-        revision, records = session.read_since(self._revision, without=self.worker)
+    def _read(self, table: RecordTable, now: float) -> None:
+        revision, records = table.read_since(self._revision, without=self.worker)
         if revision < self._revision:
             self._write_everything(now)  # another program has emptied the store
             return
@@ -136,7 +142,7 @@ class StateSync:
     def _write_everything(self, now: float) -> None:
         """Write all that is known into a store that was emptied or replaced."""
         self._writer.replaced = False
-        self._close_session()
+        self._close_table()
         self._revision = 0
         self._look(now)  # what others have written there since is newer than what is known here
         self._put(self.pools.snapshot(now), now)
@@ -147,21 +153,21 @@ class StateSync:
         if not self._warned:
             self._warned = True
             log.warning("the state file cannot be read", path=self._store.name, error=str(error))
-        self._close_session()
+        self._close_table()
         self._reopen_at = now + REOPEN_SECONDS
         if isinstance(error, StoreDamaged) and replace_damaged(self._store):
             self._revision, self._reopen_at = 0, 0.0
             if self._looked_at:
                 self._write_everything(now)
 
-    def _close_session(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+    def _close_table(self) -> None:
+        if self._table is not None:
+            self._table.close()
+            self._table = None
 
 
-def _with_nothing_in_flight(tally: Tally) -> Tally:
-    return Tally(tally.provider, tally.account, tally.ok, tally.failed, tally.spent, 0)
+def _with_nothing_in_flight(tally: AccountTally) -> AccountTally:
+    return AccountTally(tally.provider, tally.account, tally.ok, tally.failed, tally.spent, 0)
 
 
 class PoolSuccessor:
@@ -197,28 +203,28 @@ class PoolSuccessor:
         return found
 
 
-def counts(pools: Pools) -> Iterable[Tally]:
+def counts(pools: Pools) -> Iterable[AccountTally]:
     """Return everything that these pools have counted, for accounts that were used."""
     for pool in pools.pools.values():
         for one in pool.accounts:
             if one.ok or one.failed or one.spent or one.in_flight:
-                yield Tally(pool.name, one.name, one.ok, one.failed, one.spent, one.in_flight)
+                yield AccountTally(pool.name, one.name, one.ok, one.failed, one.spent, one.in_flight)
 
 
 class _Retired:
     """Pools that no longer choose accounts. `passed_on`: the counts that their successors already have."""
 
-    def __init__(self, pools: Pools, passed_on: Iterable[Tally]) -> None:
+    def __init__(self, pools: Pools, passed_on: Iterable[AccountTally]) -> None:
         self.pools = pools
         self._passed_on = {(tally.provider, tally.account): tally for tally in passed_on}
 
-    def new_counts(self) -> Iterable[Tally]:
+    def new_counts(self) -> Iterable[AccountTally]:
         """Return what was counted since the last call."""
         for now in self.pools.tallies():
             key = (now.provider, now.account)
-            then = self._passed_on.get(key) or Tally(*key)
+            then = self._passed_on.get(key) or AccountTally(*key)
             self._passed_on[key] = now
-            yield Tally(
+            yield AccountTally(
                 *key,
                 now.ok - then.ok,
                 now.failed - then.failed,
@@ -227,36 +233,27 @@ class _Retired:
             )
 
 
-COMMAND = "command"
-"""The worker name that commands write under: every worker reads what it wrote."""
-COMMAND_SECONDS = 5.0
-"""How long a command waits for other writers."""
-
-
 class StateError(TrilogueError):
     """State that a command cannot read or write. The message is one line for a terminal."""
 
 
-def load_into(pools: Pools, store: Store, now: float) -> None:
+def load_into(pools: Pools, store: RecordStore, now: float) -> None:
     """Give pools everything that the store knows. A store that doesn't exist is not created. Raises StateError."""
     if not store.exists():
         return
     try:
-        with closing(store.open(COMMAND_SECONDS)) as session:
-            changes, tallies = split(session.read_since(0)[1])
+        with closing(store.open(COMMAND_SECONDS)) as table:
+            changes, tallies = split(table.read_since(0)[1])
     except StoreError as error:
         raise StateError(f"cannot read {store.name}: {error}") from None
     pools.apply(changes, now)
     pools.set_elsewhere(Counters().update(tallies))
 
 
-def write_now(store: Store, changes: Iterable[Change], now: float) -> None:
+def write_now(store: RecordStore, changes: Iterable[Change], now: float) -> None:
     """Write changes; running workers read them before their next choice. Raises StateError."""
     try:
-        with closing(store.open(COMMAND_SECONDS)) as session:
-            session.write(COMMAND, to_records(changes, COMMAND, now))
+        with closing(store.open(COMMAND_SECONDS)) as table:
+            table.write(COMMAND, to_records(changes, COMMAND, now))
     except StoreError as error:
         raise StateError(f"cannot write {store.name}: {error}") from None
-
-
-FILE_NAME = "pool.db"

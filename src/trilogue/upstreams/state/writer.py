@@ -15,17 +15,8 @@ from contextlib import suppress
 
 import structlog
 
-from trilogue.storage.store import (
-    Retention,
-    Session,
-    Store,
-    StoreDamaged,
-    StoredRecord,
-    StoreError,
-    StoreHealth,
-    StoreUnavailable,
-    Transaction,
-)
+from trilogue.storage.database import StoreDamaged, StoreError, StoreHealth, StoreUnavailable
+from trilogue.storage.records import RecordBatch, RecordStore, RecordTable, Retention, StoredRecord
 
 log = structlog.get_logger("trilogue.state")
 
@@ -43,7 +34,7 @@ PRUNE_RECORDS = 1_000
 class Writer:
     """The writing side of one process. `worker`: the name that it writes under."""
 
-    def __init__(self, store: Store, worker: str, retention: Mapping[str, Retention]) -> None:
+    def __init__(self, store: RecordStore, worker: str, retention: Mapping[str, Retention]) -> None:
         self._store = store
         self._worker = worker
         self._retention = retention
@@ -51,7 +42,7 @@ class Writer:
         self._pending: dict[tuple[str, str], StoredRecord] = {}
         self._waiting_since = 0.0
         """when the first of the pending records came"""
-        self._session: Session | None = None
+        self._table: RecordTable | None = None
         self._closing = False
         self._pruned_at = 0.0
         self._written_since = 0
@@ -91,7 +82,7 @@ class Writer:
                     self._try()  # if the store was found damaged just now, there is a new one
                     break
                 time.sleep(RETRY_SECONDS)
-        self._close_session()
+        self._close_table()
 
     def _try(self) -> bool:
         try:
@@ -100,7 +91,7 @@ class Writer:
             if not self.failing:
                 self.failing = True
                 log.error("bug", error=type(error).__name__, exc_info=True)
-            self._close_session()
+            self._close_table()
             return False
 
     def _collect(self) -> None:
@@ -125,15 +116,15 @@ class Writer:
 
     def _write(self) -> bool:
         try:
-            if self._session is not None and not self._session.is_current():
-                self._close_session()  # the other processes use the new one
-            if self._session is None:
-                self._session = self._store.open(BUSY_SECONDS)
-            with self._session.transaction(self._worker) as batch:
+            if self._table is not None and not self._table.is_current():
+                self._close_table()  # the other processes use the new one
+            if self._table is None:
+                self._table = self._store.open(BUSY_SECONDS)
+            with self._table.transaction(self._worker) as batch:
                 late = time.monotonic() - self._waiting_since > LATE_SECONDS
                 records = list(self._pending.values())
                 batch.put(_still_newest(batch, records) if late else records)
-            self._prune(self._session)
+            self._prune(self._table)
         except StoreError as error:
             self._handle(error)
             return False
@@ -143,12 +134,12 @@ class Writer:
             log.info("the state file is written again", path=self._store.name)
         return True
 
-    def _prune(self, session: Session) -> None:
+    def _prune(self, table: RecordTable) -> None:
         now = time.time()
         self._written_since += len(self._pending)
         if now - self._pruned_at > PRUNE_SECONDS or self._written_since >= PRUNE_RECORDS:
             self._pruned_at, self._written_since = now, 0
-            session.prune(now, self._retention)
+            table.prune(now, self._retention)
 
     def _handle(self, error: StoreError) -> None:
         """Warn at the first of several failures in a row, and start a new store if this one is damaged."""
@@ -159,23 +150,23 @@ class Writer:
                 path=self._store.name,
                 error=str(error),
             )
-        self._close_session()
+        self._close_table()
         if isinstance(error, StoreDamaged) and replace_damaged(self._store):
             self.replaced = True
 
-    def _close_session(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+    def _close_table(self) -> None:
+        if self._table is not None:
+            self._table.close()
+            self._table = None
 
 
-def _still_newest(batch: Transaction, records: list[StoredRecord]) -> list[StoredRecord]:
+def _still_newest(batch: RecordBatch, records: list[StoredRecord]) -> list[StoredRecord]:
     """Return the records that are not older than those of the same keys in the store."""
     times = {(kind, one.key): one.at for kind in {one.kind for one in records} for one in batch.read_kind(kind)}
     return [one for one in records if one.at >= times.get((one.kind, one.key), one.at)]
 
 
-def replace_damaged(store: Store) -> bool:
+def replace_damaged(store: RecordStore) -> bool:
     """Start a new store if this one is damaged; return whether that was done."""
     try:
         return store.replace_damaged()

@@ -27,8 +27,8 @@ from trilogue.gateway.admin.sessions import (
 )
 from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json
-from trilogue.routing.pool.choice.account import Bucket
-from trilogue.storage.store import StoreError
+from trilogue.routing.pool.account import Bucket
+from trilogue.storage.database import StoreError
 
 log = structlog.get_logger("trilogue.admin")
 

@@ -31,7 +31,7 @@ from trilogue.gateway.conversations.store.types import (
     StoredConversation,
     StoredItem,
 )
-from trilogue.storage.database.connection import Row
+from trilogue.storage.database import Row
 
 COLUMNS = "owner, id, provider, account, created, expires, content, seq, size"
 ITEM_COLUMNS = "trl_conversation.owner, trl_conversation.id, number, item.id, item.size, item.content"

@@ -31,7 +31,7 @@ from trilogue.gateway.conversations.store.types import (
     NotFound,
     StoredResponse,
 )
-from trilogue.storage.database.connection import Row
+from trilogue.storage.database import Row
 
 COLUMNS = "owner, id, worker, seen, cancel, ended, last_event"
 _START = (

@@ -30,7 +30,7 @@ from trilogue.gateway.conversations.store.types import (
     StoredReasoning,
     StoredResponse,
 )
-from trilogue.storage.database.connection import Row
+from trilogue.storage.database import Row
 
 Exported = StoredResponse | StoredConversation | ConversationItem | StoredReasoning
 

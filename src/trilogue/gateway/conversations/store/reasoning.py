@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from trilogue.gateway.conversations.store.storage import DatabaseTransaction, StorePart, is_storable, reading, writing
 from trilogue.gateway.conversations.store.types import StoredReasoning
-from trilogue.storage.database.connection import Row
+from trilogue.storage.database import Row
 
 COLUMNS = "owner, id, content"
 _OLD_SIZES = "SELECT size FROM trl_reasoning WHERE owner = ? AND id = ?"

@@ -29,7 +29,7 @@ from trilogue.gateway.conversations.store.types import (
     output_items,
     paginate,
 )
-from trilogue.storage.database.connection import Row
+from trilogue.storage.database import Row
 
 MAX_CHAIN = 10_000
 COLUMNS = (

@@ -32,7 +32,7 @@ from trilogue.gateway.conversations.store.types import (
     StoreError,
     StoreUnavailable,
 )
-from trilogue.storage.store import StoreDamaged, StoreHealth
+from trilogue.storage.database import StoreDamaged, StoreHealth
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -15,9 +15,9 @@ import msgspec
 
 from trilogue.base.cipher import KEY_BYTES, NONCE_BYTES, TAG_BYTES, Changed, Cipher
 from trilogue.gateway.conversations.store.types import ContentUnreadable, StoreLimits
-from trilogue.storage.database.connection import Database, DatabaseConnection
-from trilogue.storage.database.migrate import Migration, Schema
-from trilogue.storage.database.transactions import SqlTransaction, Transactions
+from trilogue.storage.database import Database, DatabaseConnection
+from trilogue.storage.migrations import Migration, TableSchema
+from trilogue.storage.transactions import SqlTransaction, Transactions
 
 _RESPONSES = (
     """CREATE TABLE trl_response (
@@ -92,7 +92,7 @@ MIGRATIONS = (
     Migration(4, _REASONING),
     Migration(5, _OBJECTS),
 )
-SCHEMA = Schema("trl_migration", MIGRATIONS)
+SCHEMA = TableSchema("trl_migration", MIGRATIONS)
 
 
 VERSION = b"\x01"

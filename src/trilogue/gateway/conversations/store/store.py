@@ -20,7 +20,7 @@ from trilogue.gateway.conversations.store.types import (
     StoreLimits,
     StoreUnavailable,
 )
-from trilogue.storage.database.connection import Database
+from trilogue.storage.database import Database
 
 Outcome = object | StoreError
 

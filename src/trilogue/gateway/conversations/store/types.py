@@ -27,7 +27,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.storage.store import CommitUnsure, StoreAway, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
+from trilogue.storage.database import CommitUnsure, StoreAway, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
 
 __all__ = [
     "ENDED",

@@ -25,8 +25,9 @@ from trilogue.gateway.features.cluster.node_counts import NodeCounts
 from trilogue.gateway.features.cluster.server import RedisServer
 from trilogue.gateway.features.cluster.status import LinkHealth
 from trilogue.routing.pool.changes import Bound, Change, Cooled, Erred, Switched
-from trilogue.storage.store import StoreDamaged, StoredRecord
-from trilogue.upstreams.state.records import MODEL_COOLDOWN, RETENTION, to_change
+from trilogue.storage.database import StoreDamaged
+from trilogue.storage.records import StoredRecord
+from trilogue.upstreams.state.change_records import MODEL_COOLDOWN, RETENTION, to_change
 
 if TYPE_CHECKING:
     import redis

@@ -38,7 +38,7 @@ from trilogue.gateway.limits.leasing import (
     take_grants,
 )
 from trilogue.gateway.limits.shared_table import LimitTable
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
 
 log = structlog.get_logger("trilogue.limits")
 

@@ -1,4 +1,4 @@
-"""The local state of accounts, as the thread of the link uses it: a session that is opened again if the store fails."""
+"""The local state of accounts, as the thread of the link uses it: a table that is opened again if the store fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import structlog
 
-from trilogue.storage.store import Session, Store, StoreBusy, StoredRecord, StoreError
+from trilogue.storage.database import StoreBusy, StoreError
+from trilogue.storage.records import RecordStore, RecordTable, StoredRecord
 
 WRITER = "cluster"
 """the name that the link writes under: what it has read from the cluster is not sent back"""
@@ -24,9 +25,9 @@ log = structlog.get_logger("trilogue.cluster")
 class LocalState:
     """The store of one machine. Call its methods, which raise StoreError, inside of `attempt`."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RecordStore) -> None:
         self._store = store
-        self._session: Session | None = None
+        self._table: RecordTable | None = None
         self._revision = 0
         self._look_at = 0.0
         self._reopen_at = 0.0
@@ -36,7 +37,7 @@ class LocalState:
 
     def attempt(self, step: Callable[[], None]) -> None:
         """Do something with the store; if that fails, leave it alone for a moment, with one warning."""
-        if self._session is None and time.monotonic() < self._reopen_at:
+        if self._table is None and time.monotonic() < self._reopen_at:
             return
         try:
             step()
@@ -52,17 +53,17 @@ class LocalState:
 
     def changes(self) -> list[StoredRecord]:
         """Return what processes of this machine have written since the last call. Cheap if there is nothing."""
-        session = self._open()
+        table = self._open()
         now = time.monotonic()
         thorough = now >= self._look_at
         if thorough:
             self._look_at = now + LOOK_SECONDS
-            if not session.is_current():
+            if not table.is_current():
                 self.close()
                 return []
-        if not session.changed(thorough=thorough):
+        if not table.changed(thorough=thorough):
             return []
-        revision, records = session.read_since(self._revision, without=WRITER)
+        revision, records = table.read_since(self._revision, without=WRITER)
         if revision < self._revision:
             self.replaced = True
         self._revision = revision
@@ -70,18 +71,18 @@ class LocalState:
 
     def everything(self) -> list[StoredRecord]:
         """Return all records. The next `changes` are those after them."""
-        session = self._open()
-        self._revision, records = session.read_since(0)
+        table = self._open()
+        self._revision, records = table.read_since(0)
         self.replaced = False
         return records
 
     def write_newer(self, records: Iterable[StoredRecord]) -> int:
         """Write the records that are newer than what is there; return how many there were."""
-        session = self._open()
-        known = [(one, session.read(one.kind, one.key)) for one in records]
+        table = self._open()
+        known = [(one, table.read(one.kind, one.key)) for one in records]
         if not any(_is_newer(one, old) for one, old in known):
             return 0
-        with session.transaction(WRITER) as batch:
+        with table.transaction(WRITER) as batch:
             newer = [one for one, _ in known if _is_newer(one, batch.read(one.kind, one.key))]
             batch.put(newer)
         return len(newer)
@@ -91,18 +92,18 @@ class LocalState:
         self._open().write(WRITER, records)
 
     def close(self) -> None:
-        """Close the session. The next use opens another one."""
-        if self._session is not None:
+        """Close the table. The next use opens another one."""
+        if self._table is not None:
             with suppress(StoreError):
-                self._session.close()
-            self._session = None
+                self._table.close()
+            self._table = None
         self.replaced = True
 
-    def _open(self) -> Session:
-        if self._session is None:
-            self._session = self._store.open(TIMEOUT_SECONDS)
+    def _open(self) -> RecordTable:
+        if self._table is None:
+            self._table = self._store.open(TIMEOUT_SECONDS)
             self.replaced = True
-        return self._session
+        return self._table
 
 
 def _is_newer(record: StoredRecord, old: StoredRecord | None) -> bool:

@@ -25,7 +25,7 @@ from trilogue.gateway.features.cluster.nodes import NodeFacts, NodesPart
 from trilogue.gateway.features.cluster.server import ClusterClock, RedisServer
 from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus
 from trilogue.gateway.features.cluster.status_file import StatusPart
-from trilogue.storage.store import Store
+from trilogue.storage.records import RecordStore
 
 
 class LinkLock:
@@ -82,7 +82,7 @@ class ClusterMember:
         self,
         server: RedisServer,
         place: Sibling,
-        store: Store,
+        store: RecordStore,
         facts: NodeFacts,
         local: Callable[[], float] = steady_time,
     ) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from trilogue.gateway.features.cluster.local import LocalState
 from trilogue.gateway.features.cluster.status import AccountCounts, NodeRecord
-from trilogue.routing.pool.changes import Tally
-from trilogue.storage.store import StoredRecord
+from trilogue.routing.pool.changes import AccountTally
+from trilogue.storage.records import StoredRecord
+from trilogue.upstreams.state.change_records import TALLY, split, to_records
 from trilogue.upstreams.state.counters import BASE, REMOTE, is_remote, total
-from trilogue.upstreams.state.records import TALLY, split, to_records
 
 ROUNDING = 1e-9
 Key = tuple[str, str]
@@ -25,8 +25,8 @@ class NodeCounts:
 
     def __init__(self, local: LocalState) -> None:
         self.local = local
-        self._here: dict[Key, dict[str, Tally]] = {}
-        self._elsewhere: dict[str, dict[Key, Tally]] = {}
+        self._here: dict[Key, dict[str, AccountTally]] = {}
+        self._elsewhere: dict[str, dict[Key, AccountTally]] = {}
         """by node, as it is written in the local store"""
         self.others = 0
         """how many other nodes are running"""
@@ -66,14 +66,14 @@ class NodeCounts:
         Raises StoreError.
         """
         here = {(one.provider, one.account): one for one in self.here()}
-        lost: list[Tally] = []
+        lost: list[AccountTally] = []
         for one in reported:
             key = (one.provider, one.account)
             known = here.get(key, AccountCounts(*key))
             if one.ok > known.ok or one.failed > known.failed or one.spent > known.spent + ROUNDING:
-                base = self._here.get(key, {}).get(BASE, Tally(*key))
+                base = self._here.get(key, {}).get(BASE, AccountTally(*key))
                 lost.append(
-                    Tally(
+                    AccountTally(
                         *key,
                         base.ok + max(0, one.ok - known.ok),
                         base.failed + max(0, one.failed - known.failed),
@@ -87,13 +87,13 @@ class NodeCounts:
 
     def take(self, nodes: Iterable[NodeRecord], now: float, at: float) -> None:
         """Write what other nodes have counted. `now`: the server's time. `at`: the local one. Raises StoreError."""
-        found: dict[str, dict[Key, Tally]] = {}
+        found: dict[str, dict[Key, AccountTally]] = {}
         self.others = 0
         for node in nodes:
             gone = node.is_gone(now)
             self.others += not gone
             found[node.id] = {
-                (one.provider, one.account): Tally(
+                (one.provider, one.account): AccountTally(
                     one.provider, one.account, one.ok, one.failed, one.spent, 0 if gone else one.in_flight
                 )
                 for one in node.accounts
@@ -102,7 +102,9 @@ class NodeCounts:
         for node_id in {*found, *self._elsewhere}:
             new, old = found.get(node_id, {}), self._elsewhere.get(node_id, {})
             changed = [tally for key, tally in new.items() if old.get(key) != tally]
-            changed += [Tally(*key) for key, tally in old.items() if key not in new and tally != Tally(*key)]
+            changed += [
+                AccountTally(*key) for key, tally in old.items() if key not in new and tally != AccountTally(*key)
+            ]
             records += to_records(changed, REMOTE + node_id, at)
         if records:
             self.local.write(records)

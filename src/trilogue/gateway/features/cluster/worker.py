@@ -10,8 +10,8 @@ from trilogue.gateway.features.cluster.nodes import NodeFacts
 from trilogue.gateway.features.cluster.server import RedisServer
 from trilogue.gateway.features.cluster.settings import ClusterSettings
 from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus, NodeRecord
-from trilogue.storage.file import FileStore
-from trilogue.upstreams.state.sync import FILE_NAME
+from trilogue.storage.locations import ACCOUNTS_FILE
+from trilogue.storage.records import RecordFile
 
 FEWER_SECONDS = 15.0
 """How long fewer nodes are seen before their share of limits is used: those that reconnect need some seconds."""
@@ -33,7 +33,7 @@ class WorkerCluster:
         if self.member is None and settings.redis:
             server = RedisServer(settings.redis.reveal(), settings.prefix)
             facts = NodeFacts(__version__, workers)
-            store = FileStore(self._place(FILE_NAME), durable=False)
+            store = RecordFile(self._place(ACCOUNTS_FILE), durable=False)
             self.member = ClusterMember(server, self._place, store, facts)
 
     @property

@@ -25,10 +25,10 @@ from trilogue.gateway.request.outbound import Place
 from trilogue.gateway.response.attempt import prepare
 from trilogue.model import Json, Loss, Protocol, refuses
 from trilogue.protocols.endpoint import BYTES_PER_TOKEN
-from trilogue.routing.models.router import Upstream
-from trilogue.routing.pool.choice.account import AccountRequest
-from trilogue.routing.pool.choice.conversation import sticky_key
+from trilogue.routing.pool.account import AccountRequest
+from trilogue.routing.pool.conversation import sticky_key
 from trilogue.routing.pool.pools import describe
+from trilogue.routing.router import Upstream
 from trilogue.translate.compare.detect import DocumentKind, protocol_of_body
 
 MOST_ACCOUNTS = 20

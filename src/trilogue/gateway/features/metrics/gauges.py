@@ -18,7 +18,7 @@ from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.log.output import dropped_lines
 from trilogue.routing.pool.pools import STATES, state_of
-from trilogue.storage.store import StoreHealth
+from trilogue.storage.database import StoreHealth
 
 PICO_DOLLAR = 10**12
 """costs are integers of that part of a dollar"""

@@ -18,7 +18,7 @@ from trilogue.gateway.limits.remaining import shown_budget, shown_limit
 from trilogue.gateway.request.admission import Handler
 from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.protocols.failure import own_failure
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
 
 COLUMNS = ("day", "hour", "model")
 PARAMETERS = ("by", "since", "until")

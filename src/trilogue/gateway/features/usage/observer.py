@@ -26,7 +26,7 @@ from trilogue.gateway.features.usage.ledger.tables import UsageLine, UsageQuery
 from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import MOST_TOKENS
-from trilogue.routing.models.router import Router
+from trilogue.routing.router import Router
 from trilogue.vendors.price import Money, TokenPrices
 from trilogue.vendors.price_lookup import PriceBook
 

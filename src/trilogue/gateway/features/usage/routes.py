@@ -13,7 +13,7 @@ from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.limits.remaining import subjects_with_budget
 from trilogue.gateway.limits.shared_table import LimitsFull
 from trilogue.model import Json
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
 
 FORMATS = ("json", "csv")
 

@@ -32,8 +32,8 @@ from trilogue.gateway.features.usage.ledger.live_file import (
     read_places,
 )
 from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageLine, UsageQuery, read_usage
-from trilogue.storage.aside import last_set_aside, set_aside
-from trilogue.storage.store import StoreError
+from trilogue.storage.database import StoreError
+from trilogue.storage.private_files import last_set_aside, set_aside
 
 log = structlog.get_logger("trilogue.usage")
 

@@ -24,10 +24,10 @@ from trilogue.gateway.features.usage.ledger.live_file import (
     live_files,
     read_places,
 )
-from trilogue.storage.database.connection import Database, Row
-from trilogue.storage.database.migrate import Migration, Schema
-from trilogue.storage.database.sqlite import SqliteDatabase
-from trilogue.storage.database.transactions import SqlTransaction, Transactions
+from trilogue.storage.database import Database, Row
+from trilogue.storage.migrations import Migration, TableSchema
+from trilogue.storage.sqlite import SqliteDatabase
+from trilogue.storage.transactions import SqlTransaction, Transactions
 
 HOURLY_DAYS = 31
 KEPT_PARTS_HOURS = 90 * HOURS_PER_DAY
@@ -61,7 +61,7 @@ def _spelled(statement: str) -> str:
     return statement
 
 
-SCHEMA = Schema(
+SCHEMA = TableSchema(
     "trl_ledger_migration",
     (
         Migration(

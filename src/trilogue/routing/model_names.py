@@ -1,4 +1,7 @@
-"""The patterns of routes: exact names, globs and regular expressions, and templates filled from what they matched.
+"""Names of models: what can be one, the patterns that match them, and the error for one that no provider serves.
+
+Names are used in log lines, headers and patterns, so they must be short and printable. The patterns of routes are exact
+names, globs and regular expressions, with templates that are filled from what they matched.
 
 Users' regular expressions must not hang the server. Python's `re` tries one way to match after the other, so a pattern
 costs about as many steps as there are ways. A small parser counts them and rejects patterns with too many: repeating
@@ -10,17 +13,23 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
-from trilogue.routing.models.errors import BadPattern
+from trilogue.errors import BadRequest, ClientError
 
+MAX_MODEL_NAME = 256
+LONG_CONTEXT = "[1m]"
+"""what Claude Code's users write after the name of a model to get its context window of a million tokens"""
+
+_MOST_LISTED = 600
+"""Characters for the list of served models, so that the whole message stays well under 1,000."""
+_LONGEST_NAME = 80
 MAX_PATTERN = 200
 MOST_WAYS = 1_000_000
 """Measured: the worst patterns under this limit take well below 0.1 s on a name of the longest allowed length."""
 _REPEATED = 100
 """The ways of one repetition. Not 256: repetitions in sequence share the at most 256 characters of a name."""
-
 _TOKEN = re.compile(
     r"""
     (?P<backref> \\[1-9] | \(\?P= )
@@ -35,6 +44,61 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+
+def name_fault(name: str) -> str | None:
+    """Return what is wrong with a model name, or None."""
+    if not name:
+        return "must not be empty"
+    if len(name) > MAX_MODEL_NAME:
+        return f"must have at most {MAX_MODEL_NAME} characters"
+    if not name.isprintable():
+        return "must not contain control characters"
+    return None
+
+
+def check_model_name(name: str) -> None:
+    """Raise BadRequest if a text cannot be a model name."""
+    fault = name_fault(name)
+    if fault:
+        raise BadRequest(f"model {fault}", path="model", code="invalid_model")
+
+
+class BadPattern(ValueError):
+    """A pattern or template of a route that is wrong or could take too long. The message says what to change."""
+
+
+class NoRoute(ClientError):
+    """No provider serves this model. The message lists what is served, within a bounded length."""
+
+    status = 404
+
+    def __init__(self, model: str, served: Iterable[str], reason: str = "") -> None:
+        self.model = model
+        self.served = tuple(served)
+        why = f" ({reason})" if reason else ""
+        super().__init__(
+            f'no provider serves the model "{_short(model)}"{why}; served: {_listed(self.served)}',
+            path="model",
+            code="model_not_found",
+        )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+
+
+def _listed(served: tuple[str, ...]) -> str:
+    """Return as many names as fit, then how many more there are."""
+    shown: list[str] = []
+    room = _MOST_LISTED
+    for name in map(_short, served):
+        room -= len(name) + 2
+        if room < 0:
+            break
+        shown.append(name)
+    left = len(served) - len(shown)
+    return ", ".join(shown) + (f" and {left} more" if left else "") if served else "nothing"
 
 
 class _Sequence:

@@ -1,32 +1,13 @@
-"""Database engines for what must last: SQLite, PostgreSQL and memory, behind one interface.
-
-transactions    transactions with one connection per thread
-migrate         brings tables up to date
-sqlite, postgresql, memory      the engines, each a `connection.Database`
-dialect         how their SQL differs
-"""
+"""Opens the database that a setting names, and begins a damaged file of ours anew."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from trilogue.storage.database.connection import Database, DatabaseConnection, Row
-from trilogue.storage.database.memory import MemoryDatabase
-from trilogue.storage.database.postgresql import PostgresqlDatabase
-from trilogue.storage.database.sqlite import SqliteDatabase
-from trilogue.storage.store import StoreDamaged
-
-__all__ = [
-    "Database",
-    "DatabaseConnection",
-    "MemoryDatabase",
-    "PostgresqlDatabase",
-    "Row",
-    "SqliteDatabase",
-    "check_database",
-    "database_of",
-]
+from trilogue.storage.database import Database, StoreDamaged
+from trilogue.storage.postgresql import PostgresqlDatabase
+from trilogue.storage.sqlite import MemoryDatabase, SqliteDatabase
 
 
 def check_database(database: Database, check: Callable[[], None]) -> None:

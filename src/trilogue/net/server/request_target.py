@@ -1,8 +1,10 @@
-"""Paths that contain ids: which handler serves them, and which ids they name."""
+"""What a request is addressed to: a path with ids in it, and a host that may be this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 _MOST = 200
 """characters of an id"""
@@ -29,3 +31,28 @@ def match_path(pattern: str, parts: Sequence[str]) -> tuple[str, ...] | None:
         elif one != part:
             return None
     return tuple(found)
+
+
+def is_local_host(host: str) -> bool:
+    """Return whether a Host header names this machine."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return name == "localhost" or name.endswith(".localhost") or _is_loopback(name)
+
+
+def is_local_origin(origin: str) -> bool:
+    """Return whether an Origin header names a page that this machine serves."""
+    try:
+        parts = urlsplit(origin)
+        return parts.scheme in ("http", "https") and is_local_host(parts.netloc)
+    except ValueError:
+        return False
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False

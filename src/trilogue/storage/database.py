@@ -1,6 +1,7 @@
-"""What the store needs of a database engine: connections, transactions and errors of one kind.
+"""What stores need of a database engine: connections, errors of one kind, and how its SQL is spelled.
 
-Statements use `?` for values. Engines raise nothing but `StoreError`, and never with a value in its text.
+Statements use `?` for values. Engines raise nothing but `StoreError`, and never with a value in its text. The engines
+are in `sqlite` and `postgresql`; `transactions` and `records` are how the gateway uses them.
 """
 
 from __future__ import annotations
@@ -10,9 +11,67 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from trilogue.storage.database.dialect import Dialect
+from msgspec import Struct
+
+from trilogue.errors import TrilogueError
 
 Row = tuple[Any, ...]
+
+
+class StoreError(TrilogueError):
+    """A store that did not do what was asked. Base of the three reasons below."""
+
+
+class StoreUnavailable(StoreError):
+    """A store that cannot be used for now: out of reach, full, not writable or closed. What it holds may be fine."""
+
+
+class StoreBusy(StoreUnavailable):
+    """A store that another writer holds for longer than a caller wants to wait."""
+
+
+class StoreAway(StoreUnavailable):
+    """A store that could not be reached. Nothing was written."""
+
+
+class CommitUnsure(StoreUnavailable):
+    """A store that was lost during a commit, so that the write may or may not have happened."""
+
+
+class StoreDamaged(StoreError):
+    """A store whose content cannot be what was written. `replace_damaged` starts an empty one."""
+
+
+class StoreHealth(Struct, frozen=True):
+    """How a process gets on with a store. `failing`: the last use of it failed, and it was not used since.
+
+    `waiting`: writes that are not done yet. `failures`: reads and writes that failed for good so far.
+    """
+
+    failing: bool = False
+    waiting: int = 0
+    failures: int = 0
+
+
+class Dialect(Struct, frozen=True):
+    """How an engine spells what the standard leaves open."""
+
+    serial: str
+    real: str
+    blob: str
+    clustered: str
+    """ends the definition of a table whose rows are stored in its primary key"""
+    has_table: str
+    """a query that returns a row if the table of this name exists"""
+    lock_migrations: str
+    """a query that waits until no other process migrates, in a transaction"""
+    begin_snapshot: str
+    """begins a transaction that only reads, and sees nothing of what others write meanwhile"""
+    placeholder: str
+    append_only: tuple[str, ...]
+    """statements that make a table, called TABLE, refuse every change of its rows; its key is `seq`"""
+    for_update: str
+    """ends a query whose rows nobody else may change before the transaction ends"""
 
 
 class DatabaseConnection(ABC):

@@ -13,7 +13,7 @@ from math import inf
 
 from msgspec import Struct
 
-from trilogue.routing.pool.choice.account import Account, AccountRequest
+from trilogue.routing.pool.account import Account, AccountRequest
 
 Entry = tuple[int, float, int, Account]
 

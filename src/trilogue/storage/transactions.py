@@ -10,9 +10,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from trilogue.storage.database.connection import Database, DatabaseConnection, Row
-from trilogue.storage.database.migrate import Schema, migrate
-from trilogue.storage.store import StoreAway, StoreUnavailable
+from trilogue.storage.database import Database, DatabaseConnection, Row, StoreAway, StoreUnavailable
+from trilogue.storage.migrations import TableSchema, migrate
 
 T = TypeVar("T")
 
@@ -45,7 +44,7 @@ class Transactions(Generic[OfStore]):
     """A database with its tables. Safe for threads. Connects on first use. `kind`: the class of its transactions."""
 
     def __init__(
-        self, database: Database, schema: Schema, kind: Callable[[DatabaseConnection, float], OfStore]
+        self, database: Database, schema: TableSchema, kind: Callable[[DatabaseConnection, float], OfStore]
     ) -> None:
         self.database = database
         self.settle: Callable[[OfStore], None] = lambda transaction: None

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.storage.database.connection import DatabaseConnection
-from trilogue.storage.database.dialect import Dialect
-from trilogue.storage.store import StoreUnavailable
+from trilogue.storage.database import DatabaseConnection, Dialect, StoreUnavailable
 
 
 class Migration(Struct, frozen=True):
@@ -26,7 +24,7 @@ class Migration(Struct, frozen=True):
     append_only: tuple[str, ...] = ()
 
 
-class Schema(Struct, frozen=True):
+class TableSchema(Struct, frozen=True):
     """Tables that belong together. `versions`: the table that lists the migrations which were applied.
 
     A database can have several: each is brought up to date by its own users.
@@ -45,7 +43,7 @@ _APPLIED = "SELECT number, needs FROM VERSIONS"
 _NOTE = "INSERT INTO VERSIONS (number, needs) VALUES (?, ?)"
 
 
-def migrate(connection: DatabaseConnection, dialect: Dialect, schema: Schema) -> None:
+def migrate(connection: DatabaseConnection, dialect: Dialect, schema: TableSchema) -> None:
     """Apply the migrations that are missing. Raise StoreUnavailable if the tables are too new for this version."""
     if _missing(connection, dialect, schema):
         connection.begin()
@@ -61,7 +59,7 @@ def migrate(connection: DatabaseConnection, dialect: Dialect, schema: Schema) ->
             raise
 
 
-def _missing(connection: DatabaseConnection, dialect: Dialect, schema: Schema) -> list[Migration]:
+def _missing(connection: DatabaseConnection, dialect: Dialect, schema: TableSchema) -> list[Migration]:
     migrations = schema.migrations
     if not connection.execute(dialect.has_table, (schema.versions,)):
         return list(migrations)

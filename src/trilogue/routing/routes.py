@@ -15,8 +15,16 @@ from msgspec.structs import replace
 
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.models.errors import BadPattern, name_fault
-from trilogue.routing.models.patterns import Kind, check_template, compile_match, compile_template, expand, kind_of
+from trilogue.routing.model_names import (
+    BadPattern,
+    Kind,
+    check_template,
+    compile_match,
+    compile_template,
+    expand,
+    kind_of,
+    name_fault,
+)
 from trilogue.vendors.table import vendors_led_by
 
 
@@ -30,7 +38,7 @@ class RoutableProvider(Struct, frozen=True):
     """it serves its own model names only, whichever protocols it speaks, such as the demo or Ollama"""
 
 
-class Family(Struct, frozen=True):
+class ModelFamily(Struct, frozen=True):
     """Models of one vendor, and the providers that serve them.
 
     That is a provider with one of these names (`openai`, or `openai-…` if that speaks the client's protocol), else the
@@ -57,8 +65,8 @@ def _belongs(name: str, vendor: str) -> bool:
     return name == vendor or name.startswith(f"{vendor}-")
 
 
-def _family(label: str, names: tuple[str, ...], pattern: str = "") -> Family:
-    return Family(label, re.compile(pattern or re.escape(label).replace(r"\*", ".*")), names)
+def _family(label: str, names: tuple[str, ...], pattern: str = "") -> ModelFamily:
+    return ModelFamily(label, re.compile(pattern or re.escape(label).replace(r"\*", ".*")), names)
 
 
 FAMILIES = (

@@ -3,25 +3,40 @@
 Limits, money and model access start a cooldown: nothing is sent until it is over. Errors of servers only make an
 account failing: others are used first, but with no other it is still used. Refused keys disable an account until a
 probe succeeds or a person enables it. What a failure means is in `classify`. How long an upstream asks us to wait is
-read in `protocols.failure.retry`.
+read in `protocols.failure.retry`. What a model refuses is remembered, so that it is not sent to it again; what that
+was, and what to send instead, is found out in `translate.learning`.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 
-from trilogue.routing.pool.changes import Adjusted, Change, Cooled, Erred, Switched
-from trilogue.routing.pool.choice.account import Account, Lease, ModelCooldown
-from trilogue.routing.pool.choice.ready import ReadyAccounts
-from trilogue.routing.pool.health.classify import FORBIDDEN, NOT_FOUND, Action, Scope, Verdict
+from trilogue.routing.pool.account import Account, Lease, ModelCooldown
+from trilogue.routing.pool.account_queues import ReadyAccounts
+from trilogue.routing.pool.changes import Adjusted, Change, Cooled, Erred, Learned, Switched
+from trilogue.routing.pool.classify import FORBIDDEN, NOT_FOUND, Action, Scope, Verdict
 from trilogue.routing.pool.settings import PoolSettings
+from trilogue.translate.learning.remedies import Remedy
 
 JITTER = 0.2
 """A fifth more or less, so that accounts that failed together don't come back together."""
 MOST_DOUBLINGS = 30
+
+OUTAGE = 5
+"""Faults of servers or of the network in a row, on any accounts, that count as an outage of the provider."""
+LONGEST_OUTAGE = 60.0
+FIRST_PROBE = 2.0
+"""Seconds until a disabled account is probed if every other one is disabled too."""
+LONGEST_PROBE = 86_400.0
+_NEVER = ModelCooldown(0.0, "", 0)
+_PROVES_NOTHING = frozenset({NOT_FOUND, FORBIDDEN})
+"""Refusals that do not show whether the upstream accepts the key."""
+MAX_MODELS = 256
+MAX_PER_MODEL = 16
+_NOTHING: tuple[Remedy, ...] = ()
 
 
 def growing_delay(failures: int, settings: PoolSettings, rng: Random) -> float:
@@ -35,17 +50,6 @@ def named_delay(seconds: float, settings: PoolSettings) -> float:
     if not math.isfinite(seconds):
         return settings.max_cooling_seconds
     return min(max(seconds, 0.0), settings.max_cooling_seconds)
-
-
-OUTAGE = 5
-"""Faults of servers or of the network in a row, on any accounts, that count as an outage of the provider."""
-LONGEST_OUTAGE = 60.0
-FIRST_PROBE = 2.0
-"""Seconds until a disabled account is probed if every other one is disabled too."""
-LONGEST_PROBE = 86_400.0
-_NEVER = ModelCooldown(0.0, "", 0)
-_PROVES_NOTHING = frozenset({NOT_FOUND, FORBIDDEN})
-"""Refusals that do not show whether the upstream accepts the key."""
 
 
 class Health:
@@ -364,3 +368,54 @@ _EFFECTS: dict[tuple[Action, Scope], _Effect] = {
     (Action.DISABLE, Scope.ACCOUNT): Health._disable,
 }
 """Combinations that are not listed leave the account as it is."""
+
+
+class Lessons:
+    """The remedies for each model of one provider. The models that were learned about first are dropped first."""
+
+    def __init__(self, provider: str, changes: deque[Change]) -> None:
+        self._provider = provider
+        self._changes = changes
+        self.by_model: dict[str, tuple[Remedy, ...]] = {}
+        """for callers that cannot afford the call of `of`"""
+
+    def of(self, model: str) -> tuple[Remedy, ...]:
+        """Return what a model has refused so far."""
+        return self.by_model.get(model, _NOTHING)
+
+    def learn(self, model: str, remedies: Sequence[Remedy]) -> list[Remedy]:
+        """Remember remedies that hold for a model whatever else is asked of it; return those that are new."""
+        known = self.of(model)
+        new = [remedy for remedy in remedies if remedy.lasting and remedy not in known]
+        if new:
+            # A later error about the same parameter knows better: its remedy replaces the first.
+            paths = {remedy.path for remedy in new}
+            kept = [remedy for remedy in known if remedy.path not in paths]
+            learned = Learned(self._provider, model, tuple([*kept, *new][-MAX_PER_MODEL:]))
+            self.take_over(learned)
+            self._changes.append(learned)
+        return new
+
+    def take_over(self, learned: Learned) -> None:
+        """Take over what another process has learned, or this one before a restart."""
+        self.by_model.pop(learned.model, None)
+        self.by_model[learned.model] = learned.remedies
+        while len(self.by_model) > MAX_MODELS:
+            del self.by_model[next(iter(self.by_model))]
+
+    def forget(self, model: str) -> bool:
+        """Forget what a model has refused, because it may accept it now. Return False if there was nothing."""
+        if model not in self.by_model:
+            return False
+        learned = Learned(self._provider, model, ())
+        del self.by_model[model]
+        self._changes.append(learned)
+        return True
+
+    def items(self) -> Iterator[tuple[str, tuple[Remedy, ...]]]:
+        """Return every model that has refused something, with the remedies."""
+        return ((model, remedies) for model, remedies in self.by_model.items() if remedies)
+
+    def snapshot(self) -> Iterable[Change]:
+        """Return everything that a successor needs to know, as changes."""
+        return [Learned(self._provider, model, remedies) for model, remedies in self.by_model.items()]

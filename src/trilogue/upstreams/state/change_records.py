@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from trilogue.routing.pool.changes import KINDS, Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
-from trilogue.storage.store import Retention, StoreDamaged, StoredRecord
+from trilogue.routing.pool.changes import KINDS, AccountTally, Adjusted, Bound, Change, Cooled, Erred, Learned, Switched
+from trilogue.storage.database import StoreDamaged
+from trilogue.storage.records import Retention, StoredRecord
 
 DAY = 86_400.0
 MODEL_COOLDOWN = "CooledModel"
@@ -27,7 +28,7 @@ RETENTION = {
 """How long the pool's records are kept, and how many of each kind; all others stay."""
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Cooled | Switched | Erred | Adjusted | Bound | Learned | Tally).decode
+_decode = msgspec.json.Decoder(Cooled | Switched | Erred | Adjusted | Bound | Learned | AccountTally).decode
 
 
 def to_records(changes: Iterable[Change], worker: str, now: float) -> Iterator[StoredRecord]:
@@ -53,13 +54,13 @@ def to_change(record: StoredRecord) -> Change | None:
     return change
 
 
-def split(records: Iterable[StoredRecord]) -> tuple[list[Change], list[tuple[str, Tally]]]:
+def split(records: Iterable[StoredRecord]) -> tuple[list[Change], list[tuple[str, AccountTally]]]:
     """Return the changes in records, and the tallies with the worker that counted each."""
     changes: list[Change] = []
-    tallies: list[tuple[str, Tally]] = []
+    tallies: list[tuple[str, AccountTally]] = []
     for record in records:
         change = to_change(record)
-        if isinstance(change, Tally):
+        if isinstance(change, AccountTally):
             tallies.append((worker_of(record.key), change))
         elif change is not None:
             changes.append(change)
@@ -88,6 +89,6 @@ def _key(change: Change, worker: str) -> str:
             return f"{change.provider}\n{change.account}\n{change.model}\n{'soft' if change.failing else 'hard'}"
         case Bound():
             return f"{change.provider}\n{change.key}"
-        case Tally():
+        case AccountTally():
             return tally_key(change.provider, change.account, worker)
     return f"{change.provider}\n{change.account}"

@@ -1,1 +1,0 @@
-"""Which provider and upstream model a model name means: pure decisions, based on names only."""
