@@ -43,7 +43,7 @@ PATCH = """\
 import os
 import trilogue.gateway.endpoints.background as background
 import trilogue.gateway.conversations.store.conversations as conversations
-from trilogue.storage.store import StoreUnavailable
+from trilogue.storage.database import StoreUnavailable
 def failing(original, text, error):
     def replaced(*args):
         if os.path.exists(os.environ["FAULTS"] + "/" + text):

@@ -194,7 +194,7 @@ FULL_DISK = """
     from pathlib import Path
     from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
-    from trilogue.storage.file import RecordFile
+    from trilogue.storage.records import RecordFile
     from trilogue.storage.records import RecordFile
     from trilogue.upstreams.state.sync import StateSync
 
@@ -263,7 +263,7 @@ TRUNCATED = """
     from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
     from tests.timing import eventually, pass_time
-    from trilogue.storage.file import RecordFile
+    from trilogue.storage.records import RecordFile
     from trilogue.storage.records import RecordFile
     from trilogue.upstreams.state.sync import StateSync
 

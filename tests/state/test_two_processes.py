@@ -16,7 +16,7 @@ WORKER = """
     from pathlib import Path
     from tests.pool.making import RATE_LIMITED
     from tests.state.test_sync import attempt, book, states
-    from trilogue.storage.file import RecordFile
+    from trilogue.storage.records import RecordFile
     from trilogue.upstreams.state.sync import StateSync
     from trilogue.base.clock import steady_time
     from trilogue.base.clock import steady_time

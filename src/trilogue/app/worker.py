@@ -56,7 +56,7 @@ from trilogue.gateway.record import RequestRecord
 from trilogue.policies.shipped.approve import ApprovalQuestion
 from trilogue.protocols.registry import DEFAULT
 from trilogue.routing.pool.pools import Pools
-from trilogue.routing.router import ModelRoutes, Upstream
+from trilogue.routing.router import ModelRoutes, ProviderModel
 from trilogue.storage.database import StoreHealth
 from trilogue.storage.engines import database_of
 from trilogue.storage.locations import KEYS_FILE, LIMITS_FILE, Locations
@@ -175,7 +175,7 @@ class Worker:
             usage = record.usage
             return None if usage is None else upstreams.cost(record.provider, record.upstream_model, usage, now)
 
-        def unpriced(model: str) -> Upstream | None:
+        def unpriced(model: str) -> ProviderModel | None:
             return upstreams.unpriced(models.router, model)
 
         state = LimitState(self.limits, self.webhook, leases)

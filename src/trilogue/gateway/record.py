@@ -13,7 +13,7 @@ from trilogue.base.text import sane
 from trilogue.model import Failure, Loss, StopReason, Usage
 from trilogue.policies import Record
 from trilogue.routing.pool.decision import Decision
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 
 BACKGROUND = " (background)"
 """the end of the path of a request that the gateway runs in the background"""
@@ -52,7 +52,7 @@ class RequestRecord(Struct, kw_only=True, eq=False, gc=False):
     """the person or team that the key belongs to"""
     model: str = ""
     stream: bool = False
-    targets: Sequence[Upstream] = ()
+    targets: Sequence[ProviderModel] = ()
     """where the request may go according to the routes"""
     decision: Decision | None = None
     """which accounts were considered and used, and why; None for requests that need no account"""

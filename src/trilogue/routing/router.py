@@ -22,7 +22,7 @@ MAX_RESOLVED = 1000
 _PREFIX = "provider prefix"
 
 
-class Upstream(NamedTuple):
+class ProviderModel(NamedTuple):
     """A provider and its model name."""
 
     provider: str
@@ -32,7 +32,7 @@ class Upstream(NamedTuple):
 class Resolution(Struct, frozen=True):
     """The targets of a model in order of preference, and the rule that named them."""
 
-    targets: tuple[Upstream, ...]
+    targets: tuple[ProviderModel, ...]
     matched: str
     route: int | None = None
     """the number in the configuration of the route that matched, counted from 0"""
@@ -91,7 +91,7 @@ class Router:
         """All model names of the configuration: aliases, routes without patterns and listed models."""
         return tuple(name for name in self._names_known() if name is not None)
 
-    def named_targets(self) -> frozenset[Upstream]:
+    def named_targets(self) -> frozenset[ProviderModel]:
         """Return all targets that aliases, routes without patterns and listed models lead to."""
         return frozenset(target for name in self.names for target in self.resolve(name).targets)
 
@@ -113,7 +113,7 @@ class Router:
             check_model_name(target.model)
         return replace(resolution, matched=_matched(via, resolution.matched)) if via else resolution
 
-    def ruling(self, model: str, client: Protocol | None, targets: Sequence[Upstream]) -> tuple[int, ...]:
+    def ruling(self, model: str, client: Protocol | None, targets: Sequence[ProviderModel]) -> tuple[int, ...]:
         """Return the numbers of the routes whose policies, limits and budgets hold for a request, its own route first.
 
         Those are the route that its model goes by, and all that lead to one of the targets to which it may be sent. So
@@ -154,25 +154,25 @@ class Router:
         provider, slash, rest = model.partition("/")
         if not slash or not rest or provider not in self._names:
             return None
-        return Resolution((Upstream(provider, rest),), _PREFIX)
+        return Resolution((ProviderModel(provider, rest),), _PREFIX)
 
     def _by_route(self, model: str) -> Resolution | None:
         for number, route in self._routes.items():
             targets = route.resolve(model)
             if targets:
-                return Resolution(tuple(Upstream(*target) for target in targets), f"route {number + 1}", number)
+                return Resolution(tuple(ProviderModel(*target) for target in targets), f"route {number + 1}", number)
         return None
 
     def _by_default(self, model: str, client: Protocol | None) -> Resolution | None:
         if model in self._listed:
-            return Resolution((Upstream(self._listed[model], model),), f"models of {self._listed[model]}")
+            return Resolution((ProviderModel(self._listed[model], model),), f"models of {self._listed[model]}")
         for family in FAMILIES:
             if family.pattern.fullmatch(model):
                 chosen = family.choose(self._providers, client)
                 if chosen is not None:
-                    return Resolution((Upstream(chosen.name, model),), f"prefix {family.label}")
+                    return Resolution((ProviderModel(chosen.name, model),), f"prefix {family.label}")
         if self._default is not None:
-            return Resolution((Upstream(self._default, model),), "default provider")
+            return Resolution((ProviderModel(self._default, model),), "default provider")
         return None
 
 
@@ -204,13 +204,13 @@ class ModelRoutes:
         self.aliases = aliases or {}
         self.default_provider = default_provider
         self.only_model = router.only_model()
-        self._resolved: dict[tuple[str, Protocol], tuple[Upstream, ...]] = {}
+        self._resolved: dict[tuple[str, Protocol], tuple[ProviderModel, ...]] = {}
         self.resolved = self._resolved.get
         """the targets of a model and a client's protocol, if they were resolved before"""
         self._route_names: dict[tuple[str, Protocol], str] = {}
-        self._ruling: dict[tuple[str, Protocol, tuple[Upstream, ...]], tuple[str, ...]] = {}
+        self._ruling: dict[tuple[str, Protocol, tuple[ProviderModel, ...]], tuple[str, ...]] = {}
 
-    def routed(self, model: str, client: Protocol) -> tuple[Upstream, ...]:
+    def routed(self, model: str, client: Protocol) -> tuple[ProviderModel, ...]:
         """Return the targets of a model according to the routes. Raises NoRoute."""
         targets = self.router.resolve(model, client).targets
         # Routes don't change until the next reload, and clients ask for the same few models all the time.
@@ -233,7 +233,7 @@ class ModelRoutes:
             self._route_names[model, client] = known
         return known
 
-    def ruling_routes(self, model: str, client: Protocol, targets: Sequence[Upstream]) -> tuple[str, ...]:
+    def ruling_routes(self, model: str, client: Protocol, targets: Sequence[ProviderModel]) -> tuple[str, ...]:
         """Return the routes whose policies, limits and budgets hold for a request, as their `match`."""
         known = (model, client, tuple(targets))
         found = self._ruling.get(known)

@@ -12,7 +12,7 @@ from trilogue.model import Protocol, Usage
 from trilogue.net.client.interface import Transport
 from trilogue.net.client.transport import HttpTransport
 from trilogue.routing.pool.pools import Pools
-from trilogue.routing.router import Router, Upstream
+from trilogue.routing.router import ProviderModel, Router
 from trilogue.upstreams.catalog import Catalog
 from trilogue.upstreams.provider import TransportFor, UpstreamProvider
 from trilogue.upstreams.refused_reasoning import RefusedReasoning
@@ -80,7 +80,7 @@ class Upstreams:
         book = self.price_books.get(provider)
         return None if book is None else book.prices(model, int(now) // HOUR_SECONDS)
 
-    def unpriced(self, router: Router, model: str) -> Upstream | None:
+    def unpriced(self, router: Router, model: str) -> ProviderModel | None:
         """Return the first target of a model, as clients name it, whose price is unknown; None if there is none."""
         try:
             targets = router.resolve(model).targets
@@ -89,7 +89,7 @@ class Upstreams:
         now = time.time()
         return next((one for one in targets if self._prices(one.provider, one.model, now) is None), None)
 
-    async def offered(self, model: str, client: Protocol) -> Upstream | None:
+    async def offered(self, model: str, client: Protocol) -> ProviderModel | None:
         """Return the target of a model that no route knows: a provider that lists it, or None.
 
         Of several providers, one that speaks the client's protocol is preferred.
@@ -97,7 +97,7 @@ class Upstreams:
         offering = await self.catalog.offering(model, self.providers.values())
         if not offering:
             return None
-        return Upstream(min(offering, key=lambda one: client not in one.protocols).name, model)
+        return ProviderModel(min(offering, key=lambda one: client not in one.protocols).name, model)
 
     def look_at_keys(self) -> None:
         """Look for new keys of accounts that were refused. Call it now and then; without such keys it does nothing."""

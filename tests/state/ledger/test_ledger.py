@@ -247,7 +247,7 @@ KILLED = textwrap.dedent(
     import sys
     from pathlib import Path
     from trilogue.gateway.features.usage.ledger.live_file import RowName
-    from trilogue.gateway.features.usage.ledger.counts import RowName
+    from trilogue.gateway.features.usage.ledger.live_file import RowName
     from trilogue.gateway.features.usage.ledger.live_file import LiveFile
 
     file = LiveFile(Path(sys.argv[1]))

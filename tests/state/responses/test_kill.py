@@ -24,8 +24,8 @@ WRITER = """
     from trilogue.gateway.conversations.store.types import Append
     from trilogue.gateway.conversations.store.store import ResponseStore
     from trilogue.gateway.conversations.store.service import StoreService
-    from trilogue.storage.database import database_of
-    from trilogue.gateway.conversations.store.interface import Append
+    from trilogue.storage.engines import database_of
+    from trilogue.gateway.conversations.store.types import Append
     from trilogue.gateway.conversations.store.service import StoreService
     from trilogue.gateway.conversations.store.store import ResponseStore
     from trilogue.storage.engines import database_of

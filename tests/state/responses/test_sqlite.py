@@ -32,7 +32,7 @@ APPEND = """
     from pathlib import Path
     from tests.state.responses.making import A, KEY, item
     from trilogue.gateway.conversations.store.store import ResponseStore
-    from trilogue.storage.database.sqlite import SqliteDatabase
+    from trilogue.storage.sqlite import SqliteDatabase
     from trilogue.storage.sqlite import SqliteDatabase
     store = ResponseStore(SqliteDatabase(Path(sys.argv[1])), [KEY])
     for number in range(int(sys.argv[3])):
@@ -203,7 +203,7 @@ def test_kill_of_a_process_in_the_middle_of_a_transaction(tmp_path: Path) -> Non
         from pathlib import Path
         from tests.state.responses.making import KEY, response
         from trilogue.gateway.conversations.store.store import ResponseStore
-        from trilogue.storage.database.sqlite import SqliteDatabase
+        from trilogue.storage.sqlite import SqliteDatabase
         from trilogue.storage.sqlite import SqliteDatabase
         store = ResponseStore(SqliteDatabase(Path(sys.argv[1])), [KEY])
         store.responses.put(response("acknowledged"))

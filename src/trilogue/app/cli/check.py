@@ -28,7 +28,7 @@ from trilogue.gateway.conversations.settings import StateSettings
 from trilogue.gateway.features.tracing.settings import ENDPOINT_VARIABLES, TRACES_PATH, TracingSettings
 from trilogue.gateway.limits.remaining import how_to_price
 from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 from trilogue.storage.engines import database_of
 from trilogue.storage.locations import state_directory
 from trilogue.upstreams.build import router_of
@@ -218,17 +218,17 @@ def _unpriced_targets(config: Config, hour: int) -> Iterator[tuple[str, str]]:
             yield target
 
 
-def _named_targets(config: Config) -> set[Upstream]:
+def _named_targets(config: Config) -> set[ProviderModel]:
     """Return all targets that the configuration names: in aliases, routes, lists of models, and for its keys."""
     router = router_of(config)
     found = set(router.named_targets())
     fixed = (target for route in config.routes for target in route.chain() if "$" not in target.model)
-    found |= {Upstream(target.provider, target.model) for target in fixed}
+    found |= {ProviderModel(target.provider, target.model) for target in fixed}
     for name in {name for key in config.keys for name in key.models if not _GLOB.search(name)}:
         with suppress(ClientError):
             found |= set(router.resolve(name).targets)
     return {target for target in found if target.provider in config.served}
 
 
-def _has_no_price(config: Config, target: Upstream, hour: int) -> bool:
+def _has_no_price(config: Config, target: ProviderModel, hour: int) -> bool:
     return config.providers[target.provider].price_book().prices(target.model, hour) is None

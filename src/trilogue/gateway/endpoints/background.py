@@ -41,7 +41,7 @@ from trilogue.protocols.failure import own_failure
 from trilogue.protocols.parts import digest
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.response_context import Reply
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 
 MOST_JOBS = 1_000
 """of one worker: each keeps the response in memory, and no client waits for it"""
@@ -88,7 +88,7 @@ async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> S
     raise BadRequest(text, path="previous_response_id", code="previous_response_in_progress")
 
 
-def _has_background(context: RequestContext, target: Upstream) -> bool:
+def _has_background(context: RequestContext, target: ProviderModel) -> bool:
     """Return whether an upstream runs responses in the background itself."""
     provider = context.entry.gateway.upstreams.providers[target.provider]
     client = context.entry.client
@@ -100,14 +100,14 @@ class _Run(Struct, eq=False):
 
     job: BackgroundJob
     call: Call
-    targets: Sequence[Upstream]
+    targets: Sequence[ProviderModel]
     origin: RequestContext
     """the request of the client that started it"""
     context: RequestContext | None = None
     """the request of the job itself"""
 
 
-async def _start(context: RequestContext, call: Call, turn: StoredTurn, targets: Sequence[Upstream]) -> None:
+async def _start(context: RequestContext, call: Call, turn: StoredTurn, targets: Sequence[ProviderModel]) -> None:
     """Start a job, and respond with it: queued, or as a stream."""
     if turn.store.jobs.count >= MOST_JOBS:
         context.refuse(_TOO_MANY)

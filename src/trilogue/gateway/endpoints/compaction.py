@@ -37,7 +37,7 @@ from trilogue.gateway.response.compaction import CompactionResponse
 from trilogue.model import Json, Loss, refuse_losses, refuses
 from trilogue.protocols.parts import digest
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 from trilogue.translate.learning.remedies import Remedy
 
 LOSS = "compaction.model"
@@ -63,7 +63,7 @@ async def handle(context: RequestContext) -> None:
     fields = read_state_fields(call.body)
     fields.store = False  # the API keeps nothing of a compaction
     call.turn = await stored_turn(context, call.body, fields)
-    routed: Sequence[Upstream] = await targets_of(context, call.model)
+    routed: Sequence[ProviderModel] = await targets_of(context, call.model)
     await check_body(context, call.body, routed)
     if context.entry.judged:
         judged = await judge_request(context, call, routed)
@@ -77,7 +77,7 @@ async def handle(context: RequestContext) -> None:
             call.policies.close()
 
 
-async def _compact(context: RequestContext, call: Call, routed: Sequence[Upstream]) -> None:
+async def _compact(context: RequestContext, call: Call, routed: Sequence[ProviderModel]) -> None:
     targets, own = compacting(routed, call, context.entry.gateway, NO_ENDPOINT)
     # Only the upstream can read what it returns, so there is nothing to judge.
     passed = replace(call, path=CODECS[call.client].endpoint.compaction, policies=None) if own else None
@@ -86,7 +86,7 @@ async def _compact(context: RequestContext, call: Call, routed: Sequence[Upstrea
         client.send_instead(_compacted(call, response, context.entry.gateway))
 
 
-async def compact_turn(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> None:
+async def compact_turn(context: RequestContext, call: Call, targets: Sequence[ProviderModel]) -> None:
     """Respond to a request that ends with the item that asks for a compaction."""
     gateway, turn = context.entry.gateway, call.turn
     targets, own = compacting(targets, call, gateway, NO_TRIGGER)
@@ -101,8 +101,8 @@ async def compact_turn(context: RequestContext, call: Call, targets: Sequence[Up
 
 
 def compacting(
-    targets: Sequence[Upstream], call: Call, gateway: Gateway, form: Remedy
-) -> tuple[tuple[Upstream, ...], bool]:
+    targets: Sequence[ProviderModel], call: Call, gateway: Gateway, form: Remedy
+) -> tuple[tuple[ProviderModel, ...], bool]:
     """Return the targets that can compact, and whether they do it by themselves. Raises Unsupported if there are none.
 
     All of them do it in the same way as the first one: what comes next depends on it. `form`: how the client asks.
@@ -119,7 +119,7 @@ def compacting(
     return tuple(target for target, own in able if own is first), first
 
 
-def _compacts(target: Upstream, call: Call, gateway: Gateway, form: Remedy, trusts: bool) -> bool | None:
+def _compacts(target: ProviderModel, call: Call, gateway: Gateway, form: Remedy, trusts: bool) -> bool | None:
     """Return whether a target compacts by itself; None if not even its model may write a summary.
 
     `trusts`: it may do so because nobody else has to go on. What it returns can only be read by the account that made
@@ -136,7 +136,7 @@ def _compacts(target: Upstream, call: Call, gateway: Gateway, form: Remedy, trus
 
 
 async def _responded(
-    context: RequestContext, call: Call, targets: Sequence[Upstream], form: Remedy, passed: Call | None
+    context: RequestContext, call: Call, targets: Sequence[ProviderModel], form: Remedy, passed: Call | None
 ) -> tuple[CompactionResponse, dict[str, Json] | None]:
     """Have the upstream compact, or the model write a summary.
 
@@ -173,7 +173,7 @@ def _asking(call: Call) -> Call:
     return replace(call, body=summary_request(history), stream=False, turn=None, losses=losses, summary=True)
 
 
-def _may_ask_model(call: Call, gateway: Gateway, targets: Sequence[Upstream]) -> bool:
+def _may_ask_model(call: Call, gateway: Gateway, targets: Sequence[ProviderModel]) -> bool:
     """Return whether a model may write the summary if its upstream refuses to compact."""
     if refuses(call.strict, LOSS) or (call.turn is not None and call.turn.foreign is not None):
         return False

@@ -18,7 +18,7 @@ from trilogue.gateway.response.attempts import respond
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.timing import KeepAlive, TimeLimits
 from trilogue.model import Severity
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 
 
 def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) -> Call:
@@ -46,7 +46,7 @@ def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) 
     )
 
 
-async def complete(context: RequestContext, client: ClientResponse, targets: Sequence[Upstream]) -> None:
+async def complete(context: RequestContext, client: ClientResponse, targets: Sequence[ProviderModel]) -> None:
     """Send a response, streamed or not, or an error. Raises ClientGone, and errors of the request itself."""
     responder, gateway = context.responder, context.entry.gateway
     limits = TimeLimits(context.cancellation, responder)
@@ -72,7 +72,7 @@ async def complete(context: RequestContext, client: ClientResponse, targets: Seq
 
 
 async def _respond_within_limits(
-    context: RequestContext, client: ClientResponse, limits: TimeLimits, targets: Sequence[Upstream]
+    context: RequestContext, client: ClientResponse, limits: TimeLimits, targets: Sequence[ProviderModel]
 ) -> None:
     """Count a request for its key, owner and model before its first attempt, and settle it when it has ended.
 

@@ -32,7 +32,7 @@ from trilogue.net.client.interface import Transport, UpstreamRequest, UpstreamRe
 from trilogue.protocols.codec import Target
 from trilogue.protocols.endpoint import estimate
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 from trilogue.translate.content.billing import has_billing
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
 from trilogue.upstreams.headers import with_query
@@ -63,7 +63,7 @@ async def handle(context: RequestContext) -> None:
             body, context.entry.gateway.models.only_model, strict=context.strict, head=context.entry.head
         )
     context.record.model = asked.model
-    targets: Sequence[Upstream] = await targets_of(context, asked.model)
+    targets: Sequence[ProviderModel] = await targets_of(context, asked.model)
     await check_body(context, asked.body, targets)
     turn = await stored_turn(context, asked.body, locks=False) if context.entry.continues else None
     if context.entry.judged and turn is not None and turn.foreign is None:
@@ -90,7 +90,7 @@ async def handle(context: RequestContext) -> None:
 
 
 def _with_history(
-    context: RequestContext, body: bytes, turn: StoredTurn | None, provider: UpstreamProvider, target: Upstream
+    context: RequestContext, body: bytes, turn: StoredTurn | None, provider: UpstreamProvider, target: ProviderModel
 ) -> bytes:
     """Return a request with what it refers to, unless its upstream knows that. Raises ClientError for unknown ids."""
     client = context.entry.client

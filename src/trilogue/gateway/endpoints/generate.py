@@ -24,7 +24,7 @@ from trilogue.gateway.request.request import CancelReason, RequestContext, read_
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 
 _TOOLS = re.compile(rb'"tool|"call_id"')
 """what is in every request that offers tools or has called any"""
@@ -81,7 +81,7 @@ async def read_call(context: RequestContext) -> Call:
     return call
 
 
-async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] = ()) -> None:
+async def run(context: RequestContext, call: Call, targets: Sequence[ProviderModel] = ()) -> None:
     """Respond to a request that was read. `targets`: where it may go, if that is known."""
     gateway = context.entry.gateway
     try:

@@ -23,7 +23,7 @@ from trilogue.model import Json, Ledger, Request, Role, Text, Turn
 from trilogue.policies.texts import has_repeated_names
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 from trilogue.vendors.profile import UNCHANGED
 
 _WORD = re.compile(r"[\w./:+-]{0,100}")
@@ -45,7 +45,7 @@ class NotJudged(ClientError):
         )
 
 
-async def judge_other(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> OtherCall:
+async def judge_other(context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]) -> OtherCall:
     """Apply the policies to a request, and return it as it may go out. Raises NotJudged and StoppedByPolicy."""
     endpoint, gateway = call.route.endpoint, context.entry.gateway
     if endpoint.path in gateway.settings.unjudged_endpoints:
@@ -63,7 +63,7 @@ async def judge_other(context: RequestContext, call: OtherCall, targets: Sequenc
     return await _judged_texts(context, call, targets)
 
 
-async def _judged_texts(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> OtherCall:
+async def _judged_texts(context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]) -> OtherCall:
     """Return a request with the texts that policies leave of it."""
     endpoint, fields = call.route.endpoint, parse_request(call.body)
     known = (*endpoint.texts, *endpoint.models, *call.route.model_fields)

@@ -26,17 +26,17 @@ from trilogue.gateway.response.client_response import ClientResponse, WordsRespo
 from trilogue.gateway.response.timing import KeepAlive
 from trilogue.policies import Context, Policy
 from trilogue.protocols.registry import CODECS, codec
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 
 
 class JudgedRequest(Struct, frozen=True):
     """A request that may go out, and where to."""
 
     call: Call
-    targets: Sequence[Upstream]
+    targets: Sequence[ProviderModel]
 
 
-def chosen_policies(context: RequestContext, model: str, targets: Sequence[Upstream]) -> ChosenPolicies:
+def chosen_policies(context: RequestContext, model: str, targets: Sequence[ProviderModel]) -> ChosenPolicies:
     """Return the policies for a request. Raises UnknownPolicy."""
     entry, table = context.entry, context.entry.gateway.policies
     own = entry.key.options.policies if entry.key is not None else ()
@@ -51,7 +51,7 @@ def chosen_policies(context: RequestContext, model: str, targets: Sequence[Upstr
 
 
 def _with_fallbacks(
-    context: RequestContext, call: Call, chosen: ChosenPolicies, targets: Sequence[Upstream]
+    context: RequestContext, call: Call, chosen: ChosenPolicies, targets: Sequence[ProviderModel]
 ) -> ChosenPolicies:
     """Return policies with those of all other models that a request names: the upstream may use one of them instead."""
     fields = CODECS[call.client].endpoint.model_fields
@@ -59,7 +59,7 @@ def _with_fallbacks(
         return chosen
     policies = list(chosen.policies)
     for name in models_of(call.body, fields):
-        there = [Upstream(target.provider, name) for target in targets]
+        there = [ProviderModel(target.provider, name) for target in targets]
         joined = chosen_policies(context, name, there).policies
         policies += [one for one in joined if one not in policies]
     return ChosenPolicies(tuple(policies), chosen.route)
@@ -74,7 +74,7 @@ class StoppedByPolicy(ClientError):
         super().__init__(words, code="stopped_by_policy")
 
 
-async def judge_count(context: RequestContext, asked: ReadBody, targets: Sequence[Upstream]) -> JudgedRequest:
+async def judge_count(context: RequestContext, asked: ReadBody, targets: Sequence[ProviderModel]) -> JudgedRequest:
     """Apply the policies to a request for a token count: its content goes to an upstream too.
 
     Raises StoppedByPolicy.
@@ -96,7 +96,7 @@ async def judge_count(context: RequestContext, asked: ReadBody, targets: Sequenc
     return JudgedRequest(replace(call, body=dump(kept)), targets)
 
 
-async def judge_request(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> JudgedRequest | None:
+async def judge_request(context: RequestContext, call: Call, targets: Sequence[ProviderModel]) -> JudgedRequest | None:
     """Apply the policies to a request. Return None if one has stopped it, and the client has got its words.
 
     The policies of the call must be closed when the response has ended.
@@ -115,8 +115,8 @@ async def judge_request(context: RequestContext, call: Call, targets: Sequence[U
 
 
 async def _judged(
-    context: RequestContext, call: Call, policies: RequestPolicies, targets: Sequence[Upstream]
-) -> tuple[Call, Sequence[Upstream]]:
+    context: RequestContext, call: Call, policies: RequestPolicies, targets: Sequence[ProviderModel]
+) -> tuple[Call, Sequence[ProviderModel]]:
     """Return a request as it may go out, and where to. If a policy has stopped it, that is noted in the policies."""
     # Ends, because each round needs policies that have not judged yet.
     waiting: tuple[Policy, ...] = policies.policies

@@ -18,7 +18,7 @@ from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.protocols.endpoint import ListedModel
 from trilogue.protocols.failure import own_failure
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 from trilogue.upstreams.catalog import PATIENCE_SECONDS
 from trilogue.upstreams.headers import hops_of
 from trilogue.vendors.profile_lookup import ModelFacts
@@ -52,7 +52,7 @@ def _may_use(context: RequestContext, model: ListedModel) -> bool:
     try:
         targets = gateway.models.routed(model.id, entry.client)
     except ClientError:
-        targets = (Upstream(model.owner, model.id),)
+        targets = (ProviderModel(model.owner, model.id),)
     try:
         check_allowed(context, model.id, targets)
     except NotAllowed:

@@ -25,7 +25,7 @@ from trilogue.gateway.response.timing import TimeLimits
 from trilogue.model import Protocol
 from trilogue.protocols.endpoint import BYTES_PER_TOKEN, OtherEndpoint
 from trilogue.protocols.registry import CODECS, protocol_of_client
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 
 _SEGMENT = re.compile(r"[\w~:@=.-]{1,200}", re.ASCII)
 _PREFIX = re.compile(r"(/[\w~.-]{1,200}){1,8}", re.ASCII)
@@ -77,7 +77,7 @@ async def handle(route: OtherRoute, context: RequestContext) -> None:
     gateway, record = context.entry.gateway, context.record
     call = await read_other(context, route)
     record.model = sane(call.model)
-    targets: Sequence[Upstream] = await find_targets(context, call)
+    targets: Sequence[ProviderModel] = await find_targets(context, call)
     if context.entry.judged:
         call = await judge_other(context, call, targets)
     key, reservation = context.entry.key, None
@@ -91,7 +91,7 @@ async def handle(route: OtherRoute, context: RequestContext) -> None:
             gateway.limiter.settle(reservation, record)
 
 
-async def _respond(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> None:
+async def _respond(context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]) -> None:
     """Make attempts until the client has a response or an error."""
     gateway, record, endpoint = context.entry.gateway, context.record, call.route.endpoint
     now = steady_time()

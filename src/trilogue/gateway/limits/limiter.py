@@ -41,7 +41,7 @@ from trilogue.gateway.limits.shared_table import LimitsFull, LimitTable, Spendin
 from trilogue.gateway.limits.webhook import Webhook
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Json
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 from trilogue.storage.database import StoreError, StoreUnavailable
 
 log = structlog.get_logger("trilogue.limits")
@@ -139,7 +139,7 @@ class Limiter:
         state: LimitState,
         cost: Cost,
         before: UsedBefore = nothing_before,
-        unpriced: Callable[[str], Upstream | None] = lambda _: None,
+        unpriced: Callable[[str], ProviderModel | None] = lambda _: None,
     ) -> None:
         self.rules = rules
         self._owners = shared_subjects("owner", rules.owners)
@@ -158,7 +158,7 @@ class Limiter:
         self.applies_to_all = bool(self._models or self._routes)
         """whether there are limits that do not depend on the client key"""
 
-    def check(self, key: ClientKey, asked: Asked, targets: Sequence[Upstream]) -> Sequence[Upstream]:
+    def check(self, key: ClientKey, asked: Asked, targets: Sequence[ProviderModel]) -> Sequence[ProviderModel]:
         """Return the targets that a key may use. Raises NotAllowed if it may not ask for this model."""
         options, model = key.options, asked.model
         if options.routes and asked.route not in options.routes:
@@ -169,7 +169,7 @@ class Limiter:
             raise NotAllowed(f"the client key {key.name} may not use the model {model}", code="model_not_allowed")
         return self.check_providers(key, f"the model {model}", targets)
 
-    def check_providers(self, key: ClientKey, what: str, targets: Sequence[Upstream]) -> Sequence[Upstream]:
+    def check_providers(self, key: ClientKey, what: str, targets: Sequence[ProviderModel]) -> Sequence[ProviderModel]:
         """Return the targets that a key may use, whatever the model. Raises NotAllowed if there is none."""
         providers = key.options.providers
         allowed = [target for target in targets if not providers or target.provider in providers]

@@ -15,7 +15,7 @@ from trilogue.gateway.policies.run import Answerer, HookThreads
 from trilogue.model import Protocol
 from trilogue.policies import Policy
 from trilogue.routing.model_names import compile_match
-from trilogue.routing.router import Router, Upstream
+from trilogue.routing.router import ProviderModel, Router
 from trilogue.routing.routes import Route
 
 MAX_CHOSEN = 1000
@@ -72,7 +72,7 @@ class PolicyTable:
         names = [name for route in self._routes for name in route.policies]
         return self._named(dict.fromkeys([*names, *(name for _, listed in self._models for name in listed)]))
 
-    def of(self, own: Sequence[str], model: str, client: Protocol, targets: Sequence[Upstream]) -> ChosenPolicies:
+    def of(self, own: Sequence[str], model: str, client: Protocol, targets: Sequence[ProviderModel]) -> ChosenPolicies:
         """Return the policies for a request. `own`: those of its key. Raises UnknownPolicy."""
         known = (*own, None, model, client, *targets)
         chosen = self._chosen.get(known)
@@ -82,13 +82,15 @@ class PolicyTable:
             chosen = self._chosen[known] = self._choose(own, model, client, targets)
         return chosen
 
-    def _choose(self, own: Sequence[str], model: str, client: Protocol, targets: Sequence[Upstream]) -> ChosenPolicies:
+    def _choose(
+        self, own: Sequence[str], model: str, client: Protocol, targets: Sequence[ProviderModel]
+    ) -> ChosenPolicies:
         routes = [self._routes[number] for number in self._router.ruling(model, client, targets)]
         of_routes = [name for route in routes for name in route.policies]
         names = [*self._server, *own, *of_routes, *self._for(model, targets)]
         return ChosenPolicies(self._named(dict.fromkeys(names)), routes[0].match if routes else "")
 
-    def _for(self, model: str, targets: Sequence[Upstream]) -> Iterable[str]:
+    def _for(self, model: str, targets: Sequence[ProviderModel]) -> Iterable[str]:
         """Yield the policies of a model, by the name that the client knows and by those of its upstreams."""
         # A client must not get around a policy by another name of the same model.
         models = {model, *(target.model for target in targets)}

@@ -21,14 +21,14 @@ from trilogue.model import Protocol
 from trilogue.net.server.responder import header_lines
 from trilogue.protocols.endpoint import LimitHeaders
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 
 _OF_COMPLETIONS = ("max_tokens",)
 
 
 async def count_request(
-    context: RequestContext, call: Call, targets: Sequence[Upstream]
-) -> tuple[Sequence[Upstream], Reservation | None]:
+    context: RequestContext, call: Call, targets: Sequence[ProviderModel]
+) -> tuple[Sequence[ProviderModel], Reservation | None]:
     """Count a request for its key, owner, route and model. Return the targets that the key may use, and the counts.
 
     Raises NotAllowed and LimitReached. What is left goes into the headers of the response.
@@ -47,8 +47,8 @@ async def count_request(
 
 
 async def count_other(
-    context: RequestContext, call: OtherCall, targets: Sequence[Upstream]
-) -> tuple[Sequence[Upstream], Reservation | None]:
+    context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]
+) -> tuple[Sequence[ProviderModel], Reservation | None]:
     """Do the same for a request that passes through. Raises NotAllowed, LimitReached and BadRequest.
 
     A key for certain models cannot make what does not tell its models: behind a batch, there may be any. What looks at
@@ -65,7 +65,7 @@ async def count_other(
             )
     model = call.model if route.endpoint.models else ""
     allowed = gateway.limiter.check_providers(key, model or context.entry.path, targets)
-    others: list[Upstream] = []
+    others: list[ProviderModel] = []
     if runs and model and call.body:
         others = _named_besides(check_fallbacks(context, key, call.body, allowed), allowed)
     asked = _asked(gateway, model, context.entry.client, [*targets, *others])._replace(others=_names_of(others))
@@ -75,7 +75,7 @@ async def count_other(
     return allowed, reservation
 
 
-def is_charged(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> bool:
+def is_charged(context: RequestContext, call: Call, targets: Sequence[ProviderModel]) -> bool:
     """Return whether the usage of a request counts against a budget or a limit on tokens."""
     gateway = context.entry.gateway
     return gateway.limiter.charges(
@@ -83,16 +83,18 @@ def is_charged(context: RequestContext, call: Call, targets: Sequence[Upstream])
     )
 
 
-def _named_besides(names: Sequence[str], targets: Sequence[Upstream]) -> list[Upstream]:
+def _named_besides(names: Sequence[str], targets: Sequence[ProviderModel]) -> list[ProviderModel]:
     """Return models that a request names besides its own, at each provider that may use them instead."""
-    return [Upstream(target.provider, name) for target in targets for name in dict.fromkeys(names)]
+    return [ProviderModel(target.provider, name) for target in targets for name in dict.fromkeys(names)]
 
 
-def _names_of(targets: Sequence[Upstream]) -> tuple[str, ...]:
+def _names_of(targets: Sequence[ProviderModel]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([target.model for target in targets]))
 
 
-def _check_models(context: RequestContext, key: ClientKey, names: Sequence[str], targets: Sequence[Upstream]) -> None:
+def _check_models(
+    context: RequestContext, key: ClientKey, names: Sequence[str], targets: Sequence[ProviderModel]
+) -> None:
     """Raise NotAllowed unless a key may ask for all of these models, and there is one."""
     gateway = context.entry.gateway
     if not (key.options.models or key.options.routes):
@@ -107,7 +109,7 @@ def _check_models(context: RequestContext, key: ClientKey, names: Sequence[str],
 
 
 def _check_name(
-    context: RequestContext, key: ClientKey, name: str, targets: Sequence[Upstream], gateway: Gateway
+    context: RequestContext, key: ClientKey, name: str, targets: Sequence[ProviderModel], gateway: Gateway
 ) -> None:
     """Raise NotAllowed unless a key may ask for a model by its own name, or by that with the name of its provider.
 
@@ -127,7 +129,9 @@ def _check_name(
         raise refusal
 
 
-def check_fallbacks(context: RequestContext, key: ClientKey, body: bytes, targets: Sequence[Upstream]) -> list[str]:
+def check_fallbacks(
+    context: RequestContext, key: ClientKey, body: bytes, targets: Sequence[ProviderModel]
+) -> list[str]:
     """Return the models that a request names besides its own, which an upstream may use instead.
 
     Raises NotAllowed if the key may not ask for one of them, and BadRequest if they are not names.
@@ -142,8 +146,8 @@ def check_fallbacks(context: RequestContext, key: ClientKey, body: bytes, target
 
 
 def check_allowed(
-    context: RequestContext, model: str, targets: Sequence[Upstream], body: bytes = b""
-) -> Sequence[Upstream]:
+    context: RequestContext, model: str, targets: Sequence[ProviderModel], body: bytes = b""
+) -> Sequence[ProviderModel]:
     """Return the targets that the key of a request may use. Raises NotAllowed. Nothing is counted."""
     entry = context.entry
     if entry.key is None or not entry.key.restricted:
@@ -155,7 +159,7 @@ def check_allowed(
 
 
 def _asked(
-    gateway: Gateway, model: str, client: Protocol, targets: Sequence[Upstream], *, by_policy: bool = False
+    gateway: Gateway, model: str, client: Protocol, targets: Sequence[ProviderModel], *, by_policy: bool = False
 ) -> Asked:
     """Return what a request asks for, by all the names that limits could know it by."""
     route = gateway.models.route_of(model, client) if model else ""
@@ -180,7 +184,7 @@ def _note(context: RequestContext, reservation: Reservation | None) -> None:
         context.record.most_cost = reservation.estimate.cost or 0
 
 
-async def _other_estimate(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> Estimate:
+async def _other_estimate(context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]) -> Estimate:
     """Return the most that a request takes. Looking at something costs nothing; what making it costs may be unknown."""
     paid = call.route.endpoint.paid
     if paid == "nothing" or not makes_something(context):
@@ -193,7 +197,7 @@ async def _other_estimate(context: RequestContext, call: OtherCall, targets: Seq
     return _worst(context, targets, facts if paid != "unbounded" else None)
 
 
-async def _estimate(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> Estimate:
+async def _estimate(context: RequestContext, call: Call, targets: Sequence[ProviderModel]) -> Estimate:
     """Return the most that a request takes: its input by its size, its output by what it asks for."""
     fields, limit = CODECS[call.client].endpoint.output_fields, CODECS[call.client].endpoint.call_limit
     more = 0 if call.memory is None else sum(map(len, [kept.encode() for kept in call.memory.found.values()]))
@@ -207,7 +211,7 @@ async def _facts(body: bytes, whole: bytes, more: int, fields: Sequence[str], ca
 
 
 def _worst(
-    context: RequestContext, targets: Sequence[Upstream], facts: Facts | None, client: Protocol | None = None
+    context: RequestContext, targets: Sequence[ProviderModel], facts: Facts | None, client: Protocol | None = None
 ) -> Estimate:
     """Return the most that a request takes at any of its targets. `facts`: None if nobody can tell."""
     gateway = context.entry.gateway
@@ -220,7 +224,7 @@ def _worst(
     )
 
 
-def _at(gateway: Gateway, target: Upstream, facts: Facts, client: Protocol | None) -> Estimate:
+def _at(gateway: Gateway, target: ProviderModel, facts: Facts, client: Protocol | None) -> Estimate:
     provider = gateway.upstreams.settings[target.provider]
     profile = provider.profile_for(target.model)
     protocols = gateway.upstreams.providers[target.provider].protocols

@@ -34,7 +34,7 @@ from trilogue.net.client.interface import UpstreamRequest
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.model_names import NoRoute
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 from trilogue.upstreams.headers import with_query
 from trilogue.upstreams.provider import UpstreamProvider
 
@@ -127,7 +127,7 @@ async def read_other(context: RequestContext, route: OtherRoute) -> OtherCall:
     return OtherCall(route=route, model=upload.model.name if upload.model is not None else "", upload=upload)
 
 
-async def check_objects_of(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> None:
+async def check_objects_of(context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]) -> None:
     """Raise UnknownObject if a request is about an object that its client may not use, or refers to one."""
     if not is_guarded(context):
         return
@@ -169,7 +169,7 @@ def _is_json(content_type: str) -> bool:
     return kind in ("", "application/json") or kind.endswith("+json")
 
 
-async def find_targets(context: RequestContext, call: OtherCall) -> tuple[Upstream, ...]:
+async def find_targets(context: RequestContext, call: OtherCall) -> tuple[ProviderModel, ...]:
     """Return where a request may go, in order of preference. Raises ClientError if it can go nowhere."""
     route, path = call.route, context.entry.path
     fitting = _fitting(context, route)
@@ -180,7 +180,7 @@ async def find_targets(context: RequestContext, call: OtherCall) -> tuple[Upstre
         # Whatever model it names: later requests about the object name none.
         home = fitting[0].name
         renamed = next((target.model for target in by_name if target.provider == home), call.model)
-        return (Upstream(home, renamed),)
+        return (ProviderModel(home, renamed),)
     names = [provider.name for provider in fitting]
     found = tuple(target for target in by_name if target.provider in names)
     if found:
@@ -192,7 +192,7 @@ async def find_targets(context: RequestContext, call: OtherCall) -> tuple[Upstre
         with watching(context):
             fitting = await context.entry.gateway.upstreams.catalog.offering(call.model, fitting) or fitting
     listed = [provider for provider in fitting if provider.other_endpoints is not None]
-    return tuple(Upstream(provider.name, call.model) for provider in listed or fitting[:1])
+    return tuple(ProviderModel(provider.name, call.model) for provider in listed or fitting[:1])
 
 
 def _fitting(context: RequestContext, route: OtherRoute) -> list[UpstreamProvider]:
@@ -207,7 +207,7 @@ def _fitting(context: RequestContext, route: OtherRoute) -> list[UpstreamProvide
     return sorted(fitting, key=lambda one: (one.other_endpoints is None, not one.official))
 
 
-def _by_name(context: RequestContext, call: OtherCall) -> tuple[Upstream, ...]:
+def _by_name(context: RequestContext, call: OtherCall) -> tuple[ProviderModel, ...]:
     """Return the targets that the configuration has for the model; none if it has none, or there is no model."""
     if not call.model:
         return ()

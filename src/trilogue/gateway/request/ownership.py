@@ -28,7 +28,7 @@ from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.model import Json
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 
 MOST_PAGES = 50
 """of a list, that are asked for until there is something on one for the client"""
@@ -55,7 +55,7 @@ def is_guarded(context: RequestContext) -> bool:
     return gateway.access.keys.is_shared and gateway.settings.shared_objects != "all"
 
 
-async def check_body(context: RequestContext, body: bytes, targets: Sequence[Upstream]) -> None:
+async def check_body(context: RequestContext, body: bytes, targets: Sequence[ProviderModel]) -> None:
     """Raise UnknownObject if a request to a model refers to an object that its client may not use."""
     if not is_guarded(context):
         return

@@ -23,7 +23,7 @@ from trilogue.model import Failure, Json, Severity
 from trilogue.net.server.request import ClientGone, HttpRequest
 from trilogue.net.server.responder import Responder
 from trilogue.routing.model_names import NoRoute
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 
 LOCAL = "local"
 """The owner of what is stored without client keys."""
@@ -134,7 +134,7 @@ async def read_large(context: RequestContext, body: bytes) -> ReadBody:
         )
 
 
-async def targets_of(context: RequestContext, model: str) -> tuple[Upstream, ...]:
+async def targets_of(context: RequestContext, model: str) -> tuple[ProviderModel, ...]:
     """Return the targets of a model: those of the routes, else a provider that lists it. Raises NoRoute."""
     gateway, client = context.entry.gateway, context.entry.client
     try:

@@ -40,7 +40,7 @@ from trilogue.routing.pool.classify import REJECTED
 from trilogue.routing.pool.conversation import session_key, sticky_key
 from trilogue.routing.pool.decision import Attempt
 from trilogue.routing.pool.plan import AttemptPlan
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider
 from trilogue.upstreams.refused_reasoning import TranslatedReasoning
@@ -62,7 +62,7 @@ class RefusedParameters(Struct, frozen=True, gc=False):
 
 
 async def respond(
-    context: RequestContext, client: ClientResponse, limits: TimeLimits, targets: Sequence[Upstream]
+    context: RequestContext, client: ClientResponse, limits: TimeLimits, targets: Sequence[ProviderModel]
 ) -> None:
     """Make attempts until the client has a response. Raises the error for the client if there is none."""
     gateway, call, record = context.entry.gateway, client.call, context.record
@@ -397,7 +397,7 @@ def _note_cache_use(attempts: RequestAttempts, sticky: str) -> None:
     beside("cache use", noted, len(body))
 
 
-def _conversation(call: Call, gateway: Gateway, targets: Sequence[Upstream]) -> str:
+def _conversation(call: Call, gateway: Gateway, targets: Sequence[ProviderModel]) -> str:
     """Return the key of the conversation; "" if every provider has only one account, so that it does not matter."""
     for target in targets:
         if len(gateway.upstreams.pools.pools[target.provider].accounts) > 1:
@@ -406,7 +406,7 @@ def _conversation(call: Call, gateway: Gateway, targets: Sequence[Upstream]) -> 
 
 
 def _known_conversation(
-    call: Call, turn: StoredTurn, gateway: Gateway, targets: Sequence[Upstream], sticky: str
+    call: Call, turn: StoredTurn, gateway: Gateway, targets: Sequence[ProviderModel], sticky: str
 ) -> str:
     """Return the key of a conversation by its session, if nobody knows which account made the response before.
 
@@ -420,7 +420,7 @@ def _known_conversation(
     return session_key(call.body, call.client, call.headers) or sticky
 
 
-def _prefer_home(gateway: Gateway, targets: Sequence[Upstream], sticky: str, now: float) -> None:
+def _prefer_home(gateway: Gateway, targets: Sequence[ProviderModel], sticky: str, now: float) -> None:
     """Prefer the account of each provider that keeps uploaded files, for a conversation that names one."""
     for target in targets:
         pool = gateway.upstreams.pools.pools[target.provider]
@@ -429,8 +429,8 @@ def _prefer_home(gateway: Gateway, targets: Sequence[Upstream], sticky: str, now
 
 
 def _preferring(
-    previous: StoredResponse, gateway: Gateway, targets: Sequence[Upstream], sticky: str, now: float
-) -> Sequence[Upstream]:
+    previous: StoredResponse, gateway: Gateway, targets: Sequence[ProviderModel], sticky: str, now: float
+) -> Sequence[ProviderModel]:
     """Prefer the account that made the response which a request continues. Return the targets in that order.
 
     The pool knows it by the conversation, but not after a restart on another machine, and not among providers. Where

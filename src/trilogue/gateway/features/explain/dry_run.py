@@ -28,7 +28,7 @@ from trilogue.protocols.endpoint import BYTES_PER_TOKEN
 from trilogue.routing.pool.account import AccountRequest
 from trilogue.routing.pool.conversation import sticky_key
 from trilogue.routing.pool.pools import describe
-from trilogue.routing.router import Upstream
+from trilogue.routing.router import ProviderModel
 from trilogue.translate.compare.detect import DocumentKind, protocol_of_body
 
 MOST_ACCOUNTS = 20
@@ -71,7 +71,9 @@ def _problem(error: ClientError) -> dict[str, Json]:
     return {"status": error.status, "code": error.code, "message": error.message, "path": error.path or None}
 
 
-async def _targets(gateway: Gateway, asked: ReadBody, protocol: Protocol, targets: Sequence[Upstream]) -> list[Json]:
+async def _targets(
+    gateway: Gateway, asked: ReadBody, protocol: Protocol, targets: Sequence[ProviderModel]
+) -> list[Json]:
     call = Call(
         client=protocol,
         body=asked.body,
@@ -92,7 +94,7 @@ async def _targets(gateway: Gateway, asked: ReadBody, protocol: Protocol, target
     return found
 
 
-def _accounts(gateway: Gateway, target: Upstream, call: Call) -> list[dict[str, Any]]:
+def _accounts(gateway: Gateway, target: ProviderModel, call: Call) -> list[dict[str, Any]]:
     """Return the accounts of a target in the order in which they would be tried, then those that would not be."""
     pool, now = gateway.upstreams.pools.pools[target.provider], steady_time()
     sticky = sticky_key(call.body, call.client, call.headers) if len(pool.accounts) > 1 else ""
@@ -114,7 +116,7 @@ def _shown(account: dict[str, Any], how: str | None) -> dict[str, Any]:
     return {name: account[name] for name in ("account", "state", "why", "until")} | {"chosen": how}
 
 
-def _sent(gateway: Gateway, target: Upstream, account: str, call: Call) -> dict[str, Json]:
+def _sent(gateway: Gateway, target: ProviderModel, account: str, call: Call) -> dict[str, Json]:
     """Return what an account would be sent, without credentials, or why it cannot be sent to this target."""
     provider = gateway.upstreams.providers[target.provider]
     remedies = gateway.upstreams.pools.pools[target.provider].lessons.of(target.model)
