@@ -65,7 +65,7 @@ def test_a_heavy_import_is_found() -> None:
     assert heavy("trilogue.gateway.settings", "from trilogue.gateway.gateway import Gateway") == [
         "trilogue.gateway.gateway"
     ]
-    assert heavy("trilogue.gateway.settings", "from trilogue.gateway.log.setup import Log") == []
+    assert heavy("trilogue.gateway.settings", "from trilogue.gateway.log.settings import Log") == []
 
 
 def test_rooms_of_the_gateway_import_nothing_by_themselves() -> None:

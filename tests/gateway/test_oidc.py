@@ -22,7 +22,8 @@ from tests.gateway.pooling import ADMIN, Pooled, accepting, config, pooled, rank
 from tests.scripted import thread
 from trilogue.base.secrets import Secret
 from trilogue.gateway.admin import oidc_provider
-from trilogue.gateway.admin.oidc_provider import ALGORITHMS, Exchange, OidcProvider, ProviderError
+from trilogue.gateway.admin.id_tokens import ALGORITHMS
+from trilogue.gateway.admin.oidc_provider import Exchange, OidcProvider, ProviderError
 from trilogue.gateway.admin.settings import OidcSignOn
 
 SIGN_ON = """\

@@ -28,7 +28,7 @@ from trilogue.gateway.limits.settings import (
     SharedLimits,
     WebhookSettings,
 )
-from trilogue.gateway.log.setup import Log
+from trilogue.gateway.log.settings import Log
 from trilogue.model import Severity
 from trilogue.routing.pool.settings import PoolsSettings
 from trilogue.routing.routes import Route

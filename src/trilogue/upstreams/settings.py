@@ -106,6 +106,8 @@ class TimeoutSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class ProfileBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The dialect of an upstream. A plain string is short for `name`."""
 
+    short: ClassVar[str] = "name"  # what a plain string is short for
+
     name: ProfileName = "auto"
     """a known dialect; auto: decided by the vendor and the model name"""
 

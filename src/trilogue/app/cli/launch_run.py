@@ -43,7 +43,8 @@ from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.gateway.admin.settings import AdminSettings
 from trilogue.gateway.endpoints.app import not_http
 from trilogue.gateway.gateway import Gateway
-from trilogue.gateway.log.setup import Log, configure_logging
+from trilogue.gateway.log.settings import Log
+from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.request.failures import next_step
 from trilogue.model import Usage
 from trilogue.net.server.listener import Listener

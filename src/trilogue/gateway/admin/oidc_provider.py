@@ -9,16 +9,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Mapping
-from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
-from joserfc import jwt
-from joserfc.errors import InvalidKeyIdError, JoseError
-from joserfc.jwk import Key, import_key
 
 from trilogue.errors import UpstreamError
 from trilogue.gateway.admin.settings import OidcSignOn
@@ -34,7 +29,7 @@ KEPT_SECONDS = 3600.0
 AGAIN_SECONDS = 60.0
 MAX_BYTES = 512 * 1024
 _FORM = ("content-type", "application/x-www-form-urlencoded")
-_TOKENS = "trilogue.gateway.admin.oidc_provider"
+_TOKENS = "trilogue.gateway.admin.id_tokens"
 
 
 class ProviderError(Exception):
@@ -148,72 +143,3 @@ class OidcProvider:
 def _is_as_secure(url: str, issuer: str) -> bool:
     """Return whether a URL uses TLS; http is possible only if the issuer is on this machine and has no TLS."""
     return urlsplit(url).scheme in ("https", urlsplit(issuer).scheme) and bool(urlsplit(url).hostname)
-
-
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""What providers sign with. Not `none`, and nothing with a shared secret: a public key must not be taken for one."""
-KEY_TYPES = ("RSA", "EC", "OKP")
-LEEWAY_SECONDS = 60
-"""how far the clocks of the provider and the gateway may differ"""
-
-
-class BadToken(Exception):
-    """A token that cannot be trusted. The text says why, without the token."""
-
-
-class UnknownKey(BadToken):
-    """A token that was signed with a key that is not in the set: the provider may have a new one."""
-
-
-class Expected(NamedTuple):
-    """What a token must say: who made it, for whom, and for which sign-in."""
-
-    issuer: str
-    client_id: str
-    nonce: str
-
-
-def key_set(document: Mapping[str, Any]) -> KeySet:
-    """Return the keys of a provider that can have signed a token. Those that cannot be read are left out."""
-    listed = document.get("keys")
-    found: list[Key] = []
-    for key in listed if isinstance(listed, list) else []:
-        if isinstance(key, dict) and key.get("kty") in KEY_TYPES and key.get("use", "sig") == "sig":
-            with suppress(JoseError, ValueError, TypeError, KeyError):
-                found.append(import_key(key))
-    return KeySet(found)
-
-
-def verified_claims(token: str, keys: KeySet, expected: Expected, now: float) -> dict[str, Any]:
-    """Return the claims of a token. Raises BadToken, or UnknownKey."""
-    try:
-        claims = jwt.decode(token, keys, algorithms=list(ALGORITHMS)).claims
-        _registry(expected, now).validate(claims)
-    except InvalidKeyIdError:
-        raise UnknownKey("the token was signed with an unknown key") from None
-    except (JoseError, ValueError, TypeError, KeyError) as error:
-        raise BadToken(f"the ID token is not valid: {_reason(error)}") from None
-    party = claims.get("azp")
-    several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
-    if (party is not None or several) and party != expected.client_id:
-        raise BadToken("the ID token is for another client")
-    return dict(claims)
-
-
-def _registry(expected: Expected, now: float) -> jwt.JWTClaimsRegistry:
-    return jwt.JWTClaimsRegistry(
-        now=int(now),
-        leeway=LEEWAY_SECONDS,
-        iss={"essential": True, "value": expected.issuer},
-        aud={"essential": True, "value": expected.client_id},
-        nonce={"essential": True, "value": expected.nonce},
-        exp={"essential": True},
-        iat={"essential": True},
-        sub={"essential": True},
-    )
-
-
-def _reason(error: Exception) -> str:
-    """Return the kind of an error, and the claim that it is about. Its text may contain values."""
-    claim = getattr(error, "claim", "")
-    return f"{type(error).__name__} {claim}".strip()

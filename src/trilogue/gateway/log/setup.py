@@ -11,25 +11,15 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 import structlog
-from msgspec import Struct
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from trilogue.base.text import printable, sane
 from trilogue.gateway.log.lines import CLOCK, TextStyle, journal
 from trilogue.gateway.log.output import LogOutput
-
-
-class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The access log: one line per request."""
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    """lowest level that is logged"""
-    format: Literal["auto", "json", "text"] = "auto"
-    """json for programs, text for people; auto: text on a terminal, else json"""
-
+from trilogue.gateway.log.settings import Log
 
 _LONG = frozenset({"exception", "problems"})
 
