@@ -454,14 +454,14 @@ def module(name: str, source: str = "", is_package: bool = False) -> Module:
     ("name", "source"),
     [
         ("errors", "from trilogue.model import Text"),
-        ("model.blocks", "import trilogue.base.sse"),
+        ("base.sse", "import trilogue.model"),
         ("model.blocks", "from ..protocols import chat"),
         ("protocols.chat.request", "from trilogue import translate"),
         ("translate.request", "from trilogue import translate_request"),
         ("lint", "if True:\n    from trilogue.translate import pairs"),
-        ("pool.choice", "from trilogue.gateway.endpoints.app import App"),
-        ("pool.choice", "from trilogue.unheard_of import X"),
-        ("", "from trilogue.routing.pool import Pool"),
+        ("routing.pool.plan", "from trilogue.gateway.endpoints.app import App"),
+        ("routing.pool.plan", "from trilogue.unheard_of import X"),
+        ("", "from trilogue.gateway.gateway import Gateway"),
     ],
 )
 def test_upward_import_is_found(name: str, source: str) -> None:
@@ -484,9 +484,9 @@ def test_downward_import_is_allowed(name: str, source: str) -> None:
     ("name", "source", "found"),
     [
         ("gateway.record", "from trilogue.gateway.gateway import Gateway", True),
-        ("gateway.setup.gateway", "from trilogue.gateway.record import RequestRecord", False),
-        ("pool.choice.account", "from trilogue.routing.pool.health import Health", True),
-        ("protocols.fields.reader", "from trilogue.protocols.chat import CODEC", True),
+        ("gateway.gateway", "from trilogue.gateway.record import RequestRecord", False),
+        ("gateway.request.call", "from trilogue.gateway.response.attempts import respond", True),
+        ("protocols.fields", "from trilogue.protocols.chat import CODEC", True),
     ],
 )
 def test_import_of_a_higher_room_is_found(name: str, source: str, found: bool) -> None:

@@ -16,7 +16,11 @@ SETTINGS = sorted(path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("se
 LOW = ("errors", "base", "model", "vendors")
 """the packages of the layers 0 to 3"""
 BESIDES = {
-    "trilogue.upstreams.settings": ("trilogue.protocols.registry", "trilogue.upstreams."),
+    "trilogue.upstreams.settings": (
+        "trilogue.protocols.registry",
+        "trilogue.protocols.fit.request",
+        "trilogue.upstreams.",
+    ),
 }
 """what settings import that are not only data: a provider's need what is known about protocols"""
 SERVES = ("gateway", "request", "response", "endpoints", "policies", "admin")
