@@ -119,7 +119,7 @@ def test_module_that_knows_a_feature_is_found(name: str, text: str, found: bool)
 def test_all_numbers_are_made_of_the_same_modules() -> None:
     worse = [
         module("", is_package=True),
-        module("gateway.usage", "from trilogue.config import Config\nclass A: ..."),
+        module("gateway.features.usage", "from trilogue.config import Config\nclass A: ..."),
         module("e"),
     ]
     worse.append(module("errors", "from trilogue.gateway.features.usage import A\nclass A: ..."))
