@@ -52,7 +52,7 @@ this gateway. That rate is computed from the gateway's CPU time per stream under
 percentile of the time from the moment a request was due to its first text, minus the same percentile without a
 gateway.
 
-Without further measures nginx had up to 80 ms here, caused by the machine's own services and by the host, which is
+Without further measures nginx had up to 80 ms here, caused by the machine's own gateway and by the host, which is
 slow to give back a core that sleeps. So, if the benchmark runs as root and the gateway has its own core, the gateway
 has priority over everything else on that core, kernel threads are moved to other cores where possible, and an idle
 process keeps the core awake. If the host takes a core away during a measurement (it reports this as "steal"), those

@@ -28,7 +28,7 @@ from trilogue import Protocol, StreamTranslator
 from trilogue.gateway.response.judged_pass_through import JudgedPassThrough
 from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.policies import Policy, PolicyRun, load_policies
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 AIM = 1.15
 ROUNDS = 5

@@ -10,18 +10,18 @@ from collections.abc import Callable
 from random import SystemRandom
 
 from benchmarks.core import best
-from trilogue.pool import (
+from trilogue.routing.pool.account import AccountRequest
+from trilogue.routing.pool.classify import Action, Scope, Verdict
+from trilogue.routing.pool.pool import Pool
+from trilogue.routing.pool.pools import Pools
+from trilogue.routing.pool.settings import (
     AccountLimits,
-    AccountRequest,
-    Action,
-    Pool,
-    Pools,
+    AccountSpec,
+    PoolSettings,
     PoolsSettings,
     ProviderSpec,
-    Scope,
-    Verdict,
+    Strategy,
 )
-from trilogue.pool.settings import AccountSpec, PoolSettings, Strategy
 
 DECISIONS = 20_000
 CONVERSATIONS = 5_000

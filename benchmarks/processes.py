@@ -142,7 +142,7 @@ def tree(pid: int) -> list[int]:
 def undisturbed(processes: Processes, pids: Sequence[int], cores: frozenset[int]) -> Iterator[None]:
     """Give these processes priority over all others, on cores that do not sleep.
 
-    A sleeping core of a virtual machine may take tens of milliseconds to wake up, and the machine's own services use it
+    A sleeping core of a virtual machine may take tens of milliseconds to wake up, and the machine's own gateway use it
     for a few at a time; kernel threads do so at any priority. Those delays are the machine's, not the gateway's. What
     is not permitted is left unchanged.
     """

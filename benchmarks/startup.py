@@ -57,7 +57,7 @@ IMPORTS = {
     "all of its names": "from trilogue import *",
     "translate_request": "from trilogue import translate_request",
     "trilogue --help": f"import sys; sys.argv[1:] = ['--help']; {ENTRY}",
-    "trilogue serve, modules only": "import trilogue.cli.serve",
+    "trilogue serve, modules only": "import trilogue.app.cli.serve",
 }
 
 

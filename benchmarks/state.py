@@ -20,15 +20,11 @@ from random import SystemRandom
 from statistics import median
 
 from benchmarks.paths import CACHE
-from trilogue.state.responses import (
-    ResponseStore,
-    SqliteDatabase,
-    StoredItem,
-    StoredResponse,
-    StoreLimits,
-    StoreService,
-    database_of,
-)
+from trilogue.gateway.conversations.store.service import StoreService
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import StoredItem, StoredResponse, StoreLimits
+from trilogue.storage.engines import database_of
+from trilogue.storage.sqlite import SqliteDatabase
 
 SIZES = (1_000, 1_000_000)
 TURNS = 5

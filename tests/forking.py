@@ -34,7 +34,7 @@ CAN_FORK = sys.platform == "linux"
 
 _ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER
 _MOST_BYTES = 1 << 20
-_PRELOADED = ("trilogue.cli.app", "trilogue.cli.serve", "trilogue.cipher", "uvloop")
+_PRELOADED = ("trilogue.app.cli.app", "trilogue.app.cli.serve", "trilogue.base.cipher", "uvloop")
 _adopting = threading.Lock()
 
 

@@ -22,27 +22,30 @@ import uvloop
 from benchmarks.core import STREAMS
 from tests.timing import turns
 from trilogue import Protocol, Sealer, StreamTranslator
-from trilogue.config import load
-from trilogue.gateway.capture.session import MOST_REQUESTS, SessionRequest
-from trilogue.gateway.capture.worker_capture import WorkerCapture
-from trilogue.gateway.endpoints.app import Gateway, not_http
+from trilogue.app.worker import Worker
+from trilogue.config.load import load
+from trilogue.gateway.endpoints.app import GatewayApp, not_http
+from trilogue.gateway.features.capture.session import MOST_REQUESTS, SessionRequest
+from trilogue.gateway.features.capture.settings import CaptureSettings
+from trilogue.gateway.features.capture.worker_capture import WorkerCapture
+from trilogue.gateway.features.metrics.requests import RequestMetrics
+from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery
+from trilogue.gateway.features.usage.observer import UsageObserver
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.log.lines import journal
-from trilogue.gateway.metrics.requests import RequestMetrics
-from trilogue.gateway.observe.observer import Observer
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.observer import Observer
+from trilogue.gateway.record import RequestRecord
 from trilogue.gateway.response.pass_through import PassThrough
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.setup.worker_state import WorkerState
-from trilogue.gateway.usage.observer import UsageObserver
-from trilogue.pool import Attempt
-from trilogue.protocols.stream.reply import Reply
-from trilogue.serving.connection import ClientConnection
-from trilogue.serving.known_heads import KnownHeads
-from trilogue.state.database import MemoryDatabase
-from trilogue.state.ledger import LedgerTables, UsageLedger, UsageQuery
-from trilogue.upstream import UpstreamRequest, UpstreamTimeouts
-from trilogue.upstream.connection import Connection
-from trilogue.upstream.exchange import HttpExchange
+from trilogue.net.client.connection import Connection
+from trilogue.net.client.exchange import HttpExchange
+from trilogue.net.client.interface import UpstreamRequest, UpstreamTimeouts
+from trilogue.net.server.connection import ClientConnection
+from trilogue.net.server.request import KnownHeads
+from trilogue.protocols.stream.response_context import Reply
+from trilogue.routing.pool.decision import Attempt
+from trilogue.storage.sqlite import MemoryDatabase
+from trilogue.upstreams.build import router_of
 
 MARGIN = 1.2
 EVENTS = 200
@@ -319,7 +322,8 @@ def test_calls_for_metrics_and_usage(tmp_path: Path, pair: tuple[Protocol, Proto
     priced = CONFIG.replace("accounts:", 'prices: {"*": {input: 1, output: 2}}, accounts:')
     (tmp_path / "priced.yaml").write_text(priced.replace("PROTOCOL", pair[1].value))
     usage = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), tmp_path / "usage.live", 30))
-    usage.configure(load(tmp_path / "priced.yaml", {}))
+    config = load(tmp_path / "priced.yaml", {})
+    usage.configure(router_of(config), {name: one.price_book() for name, one in config.providers.items()})
     without = _least(lambda: _plain(tmp_path, pair))
     counted = _least(lambda: _plain(tmp_path, pair, [RequestMetrics(), usage]))
     assert without < counted <= without * (1 + OBSERVERS_SHARE)
@@ -328,7 +332,7 @@ def test_calls_for_metrics_and_usage(tmp_path: Path, pair: tuple[Protocol, Proto
     usage.close()
 
 
-Configure = Callable[[Services], None]
+Configure = Callable[[Gateway], None]
 
 
 def _plain(
@@ -348,12 +352,17 @@ def _plain(
     journal.open(BytesIO())
 
     async def main() -> float:
-        state = WorkerState(tmp_path / "pool.db", observers=observers)
-        services = Services(config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), state)
+        state = Worker(
+            tmp_path / "pool.db",
+            lambda: lambda provider, proxy: Upstream(upstream),
+            Sealer.ephemeral(),
+            observers=observers,
+        )
+        gateway = state.gateway(config)
         if configure is not None:
-            configure(services)
+            configure(gateway)
         wire = Wire()
-        client = ClientConnection(Gateway(services), not_http, set(), KnownHeads(), asyncio.get_running_loop())
+        client = ClientConnection(GatewayApp(gateway), not_http, set(), KnownHeads(), asyncio.get_running_loop())
         client.connection_made(cast(asyncio.Transport, wire))
 
         async def ask(times: int) -> None:
@@ -443,12 +452,14 @@ def _relayed(
 
     async def main() -> float:
         upstream, wire = Streaming(), Wire()
-        state = WorkerState(tmp_path / "pool.db", observers=observers)
-        services = Services(load(file, {}), lambda provider, proxy: upstream, Sealer.ephemeral(), state)
+        state = Worker(
+            tmp_path / "pool.db", lambda: lambda provider, proxy: upstream, Sealer.ephemeral(), observers=observers
+        )
+        gateway = state.gateway(load(file, {}))
         if configure is not None:
-            configure(services)
-        gateway = Gateway(services)
-        connection = ClientConnection(gateway, not_http, set(), KnownHeads(), asyncio.get_running_loop())
+            configure(gateway)
+        app = GatewayApp(gateway)
+        connection = ClientConnection(app, not_http, set(), KnownHeads(), asyncio.get_running_loop())
         connection.connection_made(cast(asyncio.Transport, wire))
         connection.data_received(request_of(client, stream=True))
         for _ in range(5):
@@ -462,7 +473,7 @@ def _relayed(
         before = len(wire.written)
         found = calls(lambda: receive(events[10 : EVENTS + 10])) / EVENTS
         assert len(wire.written) == before + EVENTS
-        gateway.running.stop_all()
+        app.running.stop_all()
         await turns(5)
         return found
 
@@ -474,8 +485,8 @@ def test_captures_that_are_off_cost_nothing(tmp_path: Path, client: Protocol) ->
     """Neither an event nor a request makes a call for them, also not after a session; while it is on, both do."""
     capture = WorkerCapture(tmp_path / "captures")
 
-    def configure(services: Services) -> None:
-        capture.configure(services.config.capture, services.observe)
+    def configure(gateway: Gateway) -> None:
+        capture.configure(CaptureSettings(), gateway.observe)
 
     def counted(configure: Configure | None) -> tuple[float, float]:
         requests = _plain(tmp_path, (client, C), configure=configure)

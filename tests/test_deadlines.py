@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from tests.timing import check_within, eventually_async, pause_for
-from trilogue.deadlines import Deadlines, deadlines
+from trilogue.net.event_loop import Deadlines, deadlines
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 LATE = 0.06

@@ -11,12 +11,11 @@ import click
 import pytest
 
 import trilogue
+from tests import vendor_pages
 from trilogue import LOSSES
-from trilogue.cli.app import COMMANDS, app
-from trilogue.cli.convert import losses_table
-from trilogue.cli.models import models_table
-from trilogue.cli.presets import presets_table
-from trilogue.model.loss_advice import ADVICE
+from trilogue.app.cli.app import COMMANDS, app
+from trilogue.app.cli.convert import losses_table
+from trilogue.model.losses import ADVICE
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -39,14 +38,9 @@ def test_loss_table_is_current() -> None:
     assert section(DOCS / "losses.md", "losses") == losses_table()
 
 
-def test_table_of_models_is_current() -> None:
-    """The table is the output of `trilogue models --markdown`."""
-    assert section(DOCS / "models.md", "models") == models_table()
-
-
-def test_table_of_presets_is_current() -> None:
-    """The table is the output of `trilogue presets --markdown`."""
-    assert section(DOCS / "upstreams" / "presets.md", "presets") == presets_table()
+def test_pages_about_vendors_are_current() -> None:
+    """Their tables are written by `python -m tests.vendor_pages --write`."""
+    assert [path.name for path, _ in vendor_pages.out_of_date()] == []
 
 
 def test_every_loss_code_is_well_formed() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import exposure_problem, parse
-from trilogue.presets import PRESETS
+from trilogue.config.checks import exposure_problem
+from trilogue.config.load import parse
+from trilogue.vendors.table import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from trilogue.demo.scripts import KEYWORDS, MODELS
+from trilogue.upstreams.demo.scripts import KEYWORDS, MODELS
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "demo.md").read_text("utf-8")
 

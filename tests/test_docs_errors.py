@@ -12,9 +12,9 @@ import pytest
 import trilogue
 from trilogue.gateway.request.failures import LOOP, error_reply
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool.plan import CREDENTIAL, QUOTA
-from trilogue.protocols.failure.codes import FINAL_CODES
+from trilogue.protocols.failure import FINAL_CODES
 from trilogue.protocols.openai.errors import _REPLIES
+from trilogue.routing.pool.plan import CREDENTIAL, QUOTA
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
 SOURCES = sorted(Path(trilogue.__file__).parent.rglob("*.py"))

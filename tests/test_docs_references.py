@@ -11,8 +11,8 @@ import click
 import pytest
 
 from trilogue import LOSSES
-from trilogue.cli.app import COMMANDS, OWN_OPTIONS, Commands
-from trilogue.config.setting_paths import settings
+from trilogue.app.cli.app import COMMANDS, OWN_OPTIONS, Commands
+from trilogue.config.config import setting_paths
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("deploy/*.*")]
@@ -37,7 +37,7 @@ FILE_ENDINGS = (
     ".address",
     ".jsonl",
 )
-KNOWN = {re.sub(r"\[\]|\.NAME", "", path) for path in settings()}
+KNOWN = {re.sub(r"\[\]|\.NAME", "", path) for path in setting_paths()}
 
 
 def commands_of(page: Path) -> Iterator[list[str]]:

@@ -170,12 +170,15 @@ def test_a_module_that_lacks_a_package_is_found(tmp_path: Path, monkeypatch: pyt
     ("text", "names"),
     [
         ("see trilogue.model.Text, and trilogue.model", ["trilogue.model.Text", "trilogue.model"]),
-        ("from trilogue.cli import main, app; main()", ["trilogue.cli", "trilogue.cli:main", "trilogue.cli:app"]),
+        (
+            "from trilogue.app.cli import main, app; main()",
+            ["trilogue.app.cli", "trilogue.app.cli:main", "trilogue.app.cli:app"],
+        ),
         ("from trilogue import codec", ["trilogue:codec"]),
         ('trilogue = "trilogue.__main__:main"', ["trilogue.__main__:main"]),
         ("python -m tests.repeat", ["tests.repeat"]),
         ('"-m", "benchmarks.core"', ["benchmarks.core"]),
-        ("python -m trilogue.cli", ["trilogue.cli"]),
+        ("python -m trilogue.app.cli", ["trilogue.app.cli"]),
         ("see /etc/trilogue/trilogue.yaml, https://x/trilogue.model, a-trilogue.x", []),
     ],
 )

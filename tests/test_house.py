@@ -90,10 +90,10 @@ def test_class_names_used_twice_are_found() -> None:
     ("name", "text", "found"),
     [
         ("gateway.worker", "from trilogue.config import Config", True),
-        ("gateway.worker", "from trilogue.config.types import Server, Config", True),
+        ("gateway.worker", "from trilogue.config.config import Server, Config", True),
         ("gateway.worker", "from trilogue.config import Secret", False),
         ("gateway.worker", "from trilogue.elsewhere import Config", False),
-        ("config.load", "from trilogue.config.types import Config", False),
+        ("config.load", "from trilogue.config.config import Config", False),
         ("cli.serve", "from trilogue.config import Config", False),
     ],
 )
@@ -106,7 +106,7 @@ def test_importer_of_the_configuration_is_found(name: str, text: str, found: boo
     [
         ("gateway.capture.session", "", True),
         ("anywhere.captures", "", True),
-        ("gateway.worker", "from trilogue.gateway.capture.session import Session", True),
+        ("gateway.worker", "from trilogue.gateway.features.capture.session import Session", True),
         ("gateway.worker", "from trilogue.capture import Sent", True),
         ("gateway.worker", "from trilogue.gateway.captured import Sent", False),
         ("protocols.capture", "", False),
@@ -119,11 +119,11 @@ def test_module_that_knows_a_feature_is_found(name: str, text: str, found: bool)
 def test_all_numbers_are_made_of_the_same_modules() -> None:
     worse = [
         module("", is_package=True),
-        module("gateway.usage", "from trilogue.config import Config\nclass A: ..."),
+        module("gateway.features.usage", "from trilogue.config import Config\nclass A: ..."),
         module("e"),
     ]
-    worse.append(module("errors", "from trilogue.gateway.usage import A\nclass A: ..."))
-    found = numbers(worse, {"a start": ["trilogue", "trilogue.gateway", "trilogue.gateway.usage"]})
+    worse.append(module("errors", "from trilogue.gateway.features.usage import A\nclass A: ..."))
+    found = numbers(worse, {"a start": ["trilogue", "trilogue.gateway", "trilogue.gateway.features.usage"]})
     assert list(found)[:-1] == list(RECORDED)[: len(found) - 1]
     values = {name: one.value for name, one in found.items()}
     assert values["files"] == 4

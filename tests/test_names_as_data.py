@@ -81,7 +81,7 @@ KEPT_KINDS = {"Bound", "Cooled", "CooledModel", "Learned"}
 
 def written_again(record: Kept) -> Kept | None:
     """Return a record as it is written after it was read; None if it is not known."""
-    records, store = module_with("to_records", "to_change"), module_with("StoredRecord", "StoreBusy")
+    records, store = module_with("to_records", "to_change"), module_with("StoredRecord", "Retention")
     change = records.to_change(store.StoredRecord(record.kind, record.key, record.value, 1.0))
     if change is None:
         return None

@@ -116,12 +116,13 @@ def test_help_loads_no_translation() -> None:
     modules = loaded_by("from trilogue.__main__ import main")
     assert {module for module in modules if module.startswith(("trilogue.", "msgspec"))} == {
         "trilogue.__main__",
-        "trilogue.cli",
-        "trilogue.cli.app",
+        "trilogue.app",
+        "trilogue.app.cli",
+        "trilogue.app.cli.app",
         "trilogue.errors",
     }
 
 
 def test_the_gateway_loads_no_second_http_client_and_no_tools_for_files() -> None:
     unwanted = ("http.client", "urllib.request", "email.parser", "trilogue.config.schema", "trilogue.lint")
-    assert loaded_by("import trilogue.cli.serve").isdisjoint(unwanted)
+    assert loaded_by("import trilogue.app.cli.serve").isdisjoint(unwanted)

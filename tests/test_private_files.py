@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.cli.local_admin import generated_key
-from trilogue.cluster.identity import node_identity
-from trilogue.config import Config
-from trilogue.config.vault import Vault
+from trilogue.app.cli.local_admin import generated_key
+from trilogue.app.sealing import stored_sealer
+from trilogue.config.config import Config
 from trilogue.errors import TrilogueError
-from trilogue.gateway.setup.sealing import stored_sealer
+from trilogue.gateway.features.cluster.identity import node_identity
+from trilogue.storage.vault import Vault
 
 PROCESSES, ROUNDS = 4, 60
 

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trilogue.base.json_text import dump
     from trilogue.errors import (
         BadRequest,
         CipherUnavailable,
@@ -35,13 +36,11 @@ if TYPE_CHECKING:
         UpstreamTruncated,
     )
     from trilogue.http import AsgiApp, HttpSettings, Report, Tally, asgi, async_http_client, http_client
-    from trilogue.jsontext.text import dump
     from trilogue.model import LOSSES, Collector, Failure, Loss, Protocol, Provenance, Usage
-    from trilogue.profiles import Profile, profile_for
     from trilogue.protocols.codec import Codec, ErrorReply, Target
     from trilogue.protocols.registry import codec
-    from trilogue.protocols.stream.reply import Reply
-    from trilogue.translate.exchange import Exchange
+    from trilogue.protocols.stream.response_context import Reply
+    from trilogue.translate.pipeline import Exchange
     from trilogue.translate.reasoning.seal import Sealer
     from trilogue.translate.requests import RequestTranslation, translate_request
     from trilogue.translate.responses import (
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
         translate_response,
     )
     from trilogue.translate.streams import StreamTranslator
+    from trilogue.vendors.profile import Profile
+    from trilogue.vendors.profile_lookup import profile_for
 
 __version__ = "0.1.0"
 
@@ -115,11 +116,12 @@ _HOMES = {
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",
     "trilogue.http": "AsgiApp HttpSettings Report Tally asgi async_http_client http_client",
-    "trilogue.jsontext.text": "dump",
-    "trilogue.profiles": "Profile profile_for",
+    "trilogue.base.json_text": "dump",
+    "trilogue.vendors.profile": "Profile",
+    "trilogue.vendors.profile_lookup": "profile_for",
     "trilogue.protocols.registry": "codec",
-    "trilogue.protocols.stream.reply": "Reply",
-    "trilogue.translate.exchange": "Exchange",
+    "trilogue.protocols.stream.response_context": "Reply",
+    "trilogue.translate.pipeline": "Exchange",
     "trilogue.translate.requests": "RequestTranslation translate_request",
     "trilogue.translate.responses": "ResponseTranslation ResponseTranslator Stamp collect_stream translate_response",
     "trilogue.translate.streams": "StreamTranslator",

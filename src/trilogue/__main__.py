@@ -3,7 +3,7 @@
 Scripts in existing environments import this module by name, so it stays where it is when the command line moves.
 """
 
-from trilogue.cli import main
+from trilogue.app.cli import main
 
 __all__ = ["main"]
 

@@ -4,7 +4,7 @@
     client = OpenAI(api_key="unused", http_client=trilogue.http_client("anthropic/claude-sonnet-5"))
 
 Needs `httpx2` or `httpx`, which the SDKs bring along. They are loaded when the first client is made, so that this
-module costs nothing to import. The work is done in `trilogue.inprocess`.
+module costs nothing to import. The work is done in `trilogue.app.embed.sdk`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import httpx2
 
-_CLIENTS = "trilogue.inprocess.clients"
-_ASGI = "trilogue.embedded.asgi"
+_CLIENTS = "trilogue.app.embed.sdk.clients"
+_ASGI = "trilogue.app.embed.asgi"
 
 
 class Report(Struct, frozen=True, kw_only=True):

@@ -14,16 +14,17 @@ from typing import NamedTuple
 from structlog.testing import capture_logs
 
 from trilogue import Sealer
-from trilogue.config import load
-from trilogue.gateway.endpoints.app import Gateway, not_http
+from trilogue.app.worker import Worker
+from trilogue.config.load import load
+from trilogue.gateway.endpoints.app import GatewayApp, not_http
+from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables
+from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.gateway.log.lines import journal
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.setup.worker_state import WorkerState
-from trilogue.gateway.usage.observer import UsageObserver
-from trilogue.serving import Listener
-from trilogue.state.database import MemoryDatabase
-from trilogue.state.ledger import LedgerTables, UsageLedger
-from trilogue.upstream import HttpTransport
+from trilogue.net.client.transport import HttpTransport
+from trilogue.net.server.listener import Listener
+from trilogue.storage.sqlite import MemoryDatabase
+from trilogue.upstreams.build import router_of
 
 
 class Watched(NamedTuple):
@@ -42,17 +43,18 @@ async def gateway_in_process(folder: Path, config: str) -> AsyncIterator[Watched
     journal.open(None)
     settings = load(file, {})
     usage = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), folder / "usage.live", 30))
-    usage.configure(settings)
-    state = WorkerState(folder / "pool.db", observers=[usage])
-    services = Services(settings, lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state)
-    gateway = Gateway(services)
-    listener = Listener(gateway, not_http)
+    usage.configure(router_of(settings), {name: one.price_book() for name, one in settings.providers.items()})
+    worker = Worker(
+        folder / "pool.db", lambda: lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), observers=[usage]
+    )
+    app = GatewayApp(worker.gateway(settings))
+    listener = Listener(app, not_http)
     with socket.create_server(("127.0.0.1", 0)) as sock, capture_logs():
         await listener.open(sock)
         try:
-            yield Watched(f"http://127.0.0.1:{sock.getsockname()[1]}", lambda: not gateway.running.requests)
+            yield Watched(f"http://127.0.0.1:{sock.getsockname()[1]}", lambda: not app.running.requests)
         finally:
             await listener.drain(0)
-            await services.aclose()
-            await state.aclose()
+            await app.gateway.upstreams.aclose()
+            await worker.aclose()
             usage.close()

@@ -11,7 +11,7 @@ from benchmarks.gateways import trilogue_config
 from benchmarks.observers import OBSERVERS, RECEIVER, Observed, Overhead
 from benchmarks.tables import observers
 from tests.benchmarks.sample import sample_results
-from trilogue.config import parse
+from trilogue.config.load import parse
 
 NONE = Overhead("none", None, [100.0, 200.0, 110.0], [20.0, None])
 SOME = Overhead("some", 1.03, [103.0, 206.0, 111.0], [30.0, 22.0])

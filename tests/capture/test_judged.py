@@ -18,10 +18,10 @@ from trilogue.capture import Capture, CaptureError
 from trilogue.capture.judged import JudgedReplay, judge_capture, judge_document, subject_of
 from trilogue.capture.reader import Exchanged
 from trilogue.capture.replay import ReplayStep
-from trilogue.compare import read_document
 from trilogue.model import Request
 from trilogue.policies import Context, Drop, Policy, PolicyRun, Rewrite, StopWith, load_policies
-from trilogue.policies.driving import settle
+from trilogue.policies.engine import settle
+from trilogue.translate.compare.documents import read_document
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 WORDS = "The call of get_weather was blocked by a policy: the tool is denied."

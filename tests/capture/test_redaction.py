@@ -9,8 +9,7 @@ import pytest
 from tests.capture.making import in_pieces
 from tests.capture.samples import CALL, SECRET_WORDS, STREAM, plain, streamed
 from trilogue.capture import replay
-from trilogue.capture.json_text import JsonTextRedactor, redact_json_text
-from trilogue.capture.redaction import StreamRedactor, redact_body, redact_text
+from trilogue.capture.redaction import JsonTextRedactor, StreamRedactor, redact_body, redact_json_text, redact_text
 
 
 @pytest.mark.parametrize("size", [1, 5, 64, 10_000])

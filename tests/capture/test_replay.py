@@ -16,11 +16,11 @@ from tests.corpus import load
 from tests.each import sampled
 from trilogue import Protocol, Target
 from trilogue.capture import Capture, CaptureError, Change, PolicyLine, read_capture, replay
-from trilogue.compare import Difference
 from trilogue.model import Opaque, OpaqueKind
-from trilogue.profiles import Profile
 from trilogue.protocols.registry import CODECS
+from trilogue.translate.compare.differences import Difference
 from trilogue.translate.learning.remedies import Remedy
+from trilogue.vendors.profile import Profile
 
 SEALER = trilogue.Sealer.ephemeral()
 SEALED = SEALER.seal(
@@ -227,7 +227,7 @@ def test_recorded_traffic_replays_without_differences(name: str) -> None:
     recording = load.load(name)
     assert recording.request is not None
     data = recording.stream if recording.stream is not None else trilogue.dump(recording.body)
-    pauses = CODECS[recording.protocol].pauses
+    pauses = CODECS[recording.protocol].turns.pauses
     for client in Protocol:
         if recording.body is not None and pauses is not None and pauses.is_paused(recording.body):
             continue  # the gateway would continue it, which `Traffic` does not

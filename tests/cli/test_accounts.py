@@ -12,12 +12,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.pool.making import BAD_KEY, RATE_LIMITED
-from trilogue.cli.accounts import accounts
-from trilogue.cli.app import app
-from trilogue.cli.state_files import pool_file
-from trilogue.config import load, state_directory
-from trilogue.pool import Pools
-from trilogue.state import FILE_NAME, FileStore, StateSync, load_into
+from trilogue.app.cli.accounts import accounts
+from trilogue.app.cli.app import app
+from trilogue.app.stores import accounts_file
+from trilogue.config.load import load
+from trilogue.routing.pool.pools import Pools
+from trilogue.storage.locations import ACCOUNTS_FILE, state_directory
+from trilogue.storage.records import RecordFile
+from trilogue.upstreams.build import pools_of
+from trilogue.upstreams.state.sync import StateSync, load_into
 
 CONFIG = """
 providers:
@@ -44,11 +47,11 @@ def run(*arguments: str, stdin: str = "") -> Result:
 
 
 def state_file(home: Path) -> Path:
-    return pool_file(home / "trilogue.yaml")
+    return accounts_file(home / "trilogue.yaml")
 
 
 def configured(home: Path) -> Pools:
-    return load(home / "trilogue.yaml", {"HOME": str(home)}).pools(Random(1))
+    return pools_of(load(home / "trilogue.yaml", {"HOME": str(home)}), Random(1), workers=1)
 
 
 def test_accounts_of_a_gateway_that_has_never_run(home: Path) -> None:
@@ -63,7 +66,7 @@ def test_accounts_of_a_gateway_that_has_never_run(home: Path) -> None:
 def test_what_a_worker_has_found_out_is_shown(home: Path) -> None:
     """The command shows the state, until when, why, and how often."""
     now = time.time()
-    keeper = StateSync(configured(home), FileStore(state_file(home)), now)
+    keeper = StateSync(configured(home), RecordFile(state_file(home)), now)
     journey = keeper.pools.begin(now, "r", [("p", "m")])
     journey.next(now)
     journey.failed(now, RATE_LIMITED)
@@ -89,7 +92,7 @@ def test_a_command_changes_an_account(home: Path, command: str, state: str) -> N
     assert done.exit_code == 0, done.output
     assert "p/b" in done.output
     pools = configured(home)
-    load_into(pools, FileStore(state_file(home)), time.time())
+    load_into(pools, RecordFile(state_file(home)), time.time())
     assert {line["account"]: line["state"] for line in pools.overview(time.time())}["b"] == state
 
 
@@ -133,7 +136,7 @@ def test_two_configuration_files_do_not_share_state(home: Path) -> None:
 def test_the_first_configuration_file_starts_with_the_state_of_earlier_versions(home: Path, damaged: bool) -> None:
     """They had one state file for all. Later configuration files start without a history; so does a damaged file."""
     (home / "other.yaml").write_text(CONFIG)
-    earlier = state_directory({"HOME": str(home)}) / FILE_NAME
+    earlier = state_directory({"HOME": str(home)}) / ACCOUNTS_FILE
     run("disable", "p/a")
     state_file(home).rename(earlier)
     if damaged:
@@ -247,8 +250,8 @@ def test_a_refused_key_is_known_as_such_without_the_key(home: Path, monkeypatch:
     """Without the key, a refused key is shown as such. With it, the command also sees whether the key has changed."""
     (home / "trilogue.yaml").write_text(CONFIG.replace("key-a", "env:FIRST"))
     environ = {"HOME": str(home), "FIRST": "key-a"}
-    pools = load(home / "trilogue.yaml", environ).pools(Random(1))
-    keeper = StateSync(pools, FileStore(state_file(home)), time.time())
+    pools = pools_of(load(home / "trilogue.yaml", environ), Random(1), workers=1)
+    keeper = StateSync(pools, RecordFile(state_file(home)), time.time())
     journey = pools.begin(time.time(), "req_1", [("p", "m")])
     journey.next(time.time())
     journey.failed(time.time(), BAD_KEY)

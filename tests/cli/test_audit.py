@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from trilogue.cli.app import app
-from trilogue.cli.audit import differences
+from trilogue.app.cli.app import app
+from trilogue.app.cli.audit import differences
 
 CONFIG = """
 providers:

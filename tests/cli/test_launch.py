@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from trilogue.cli.launch import launch
-from trilogue.cli.launch_clients import CLIENTS, LaunchClient, setup_of
-from trilogue.cli.launch_run import MAX_LOG_BYTES, opened_log
-from trilogue.embedded.summary import Summary
-from trilogue.presets import PRESETS, Preset
+from trilogue.app.cli.launch import launch
+from trilogue.app.cli.launch_clients import CLIENTS, LaunchClient, setup_of
+from trilogue.app.cli.launch_run import MAX_LOG_BYTES, opened_log
+from trilogue.app.cli.launch_summary import Summary
+from trilogue.vendors.table import PRESETS
+from trilogue.vendors.vendor import Preset
 
 VALUES = {"url": "http://127.0.0.1:4000", "key": "trl-key", "model": "up/m", "small": 'odd"name', "dir": "/folder"}
 VALUES |= {"window": "65536", "output": "8192", "catalogue": "{}", "catalogue_file": "/folder/catalogue.json"}

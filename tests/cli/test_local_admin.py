@@ -10,8 +10,8 @@ import click
 import pytest
 
 from tests.gateway.running import running
-from trilogue.cli.admin_client import AdminClient, AdminError, admin_client
-from trilogue.cli.local_admin import address_file, generated_key, key_file, read_key, write_address
+from trilogue.app.cli.admin_client import AdminClient, AdminRequestFailed, admin_client
+from trilogue.app.cli.local_admin import address_file, generated_key, key_file, read_key, write_address
 
 CONFIG = """\
 server: {log: {level: debug}}
@@ -53,16 +53,16 @@ def test_two_gateways_without_settings(folder: Path) -> None:
             assert [one["account"] for one in asked.get("/accounts")["accounts"]] == ["demo"]
             assert asked.url.startswith("http://127.0.0.1:")
         assert client.post("/accounts/demo/demo/disable")["state"] == "disabled"
-        with pytest.raises(AdminError) as refused:
+        with pytest.raises(AdminRequestFailed) as refused:
             client.get("/no/such/path")
         assert (refused.value.status, refused.value.code) == (404, "not_found")
-        with pytest.raises(AdminError, match="does not accept this admin key") as wrong:
+        with pytest.raises(AdminRequestFailed, match="does not accept this admin key") as wrong:
             AdminClient(client.url, "another-key").get("/accounts")
         assert wrong.value.status == 401
         assert key not in first.log_file.read_text()
         assert first.http.get("/v1/models").status_code == 200
     assert not address_file(folder / "trilogue.yaml").exists()
-    with pytest.raises(AdminError, match="no gateway listens at"):
+    with pytest.raises(AdminRequestFailed, match="no gateway listens at"):
         client.get("/accounts")
 
 
@@ -96,7 +96,7 @@ OFF = {
 @pytest.mark.parametrize("config", OFF)
 def test_what_to_do_if_there_is_no_key(folder: Path, config: str) -> None:
     (folder / "trilogue.yaml").write_text(config)
-    with pytest.raises(AdminError, match=OFF[config]):
+    with pytest.raises(AdminRequestFailed, match=OFF[config]):
         admin_client(None, None)
 
 

@@ -18,9 +18,10 @@ from tests.each import each
 from tests.gateway.process import environment
 from tests.gateway.running import listening
 from tests.timing import check_within
-from trilogue.cli.local_servers import SECONDS, LocalServer, find_local_servers, usual_ports
-from trilogue.cli.welcome import Start, example_model, own_command, welcome
-from trilogue.config import Config, load, parse
+from trilogue.app.cli.local_servers import SECONDS, LocalServer, find_local_servers, usual_ports
+from trilogue.app.cli.start_message import Start, example_model, own_command, welcome
+from trilogue.config.config import Config
+from trilogue.config.load import load, parse
 
 LIST = '{"object":"list","data":[{"id":"nomic-embed-text","owned_by":"%s"},{"id":"qwen3:32b","owned_by":"%s"}]}'
 

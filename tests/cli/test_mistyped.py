@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.cli.app import COMMANDS, main
+from trilogue.app.cli.app import COMMANDS, main
 
 FILES = {
     "missing": None,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from trilogue.cli.models import models
+from trilogue.app.cli.models import models
 
 FILE = """\
 providers:

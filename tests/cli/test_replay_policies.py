@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from tests.capture.samples import BODY, REQUEST, STREAM, streamed
 from tests.cli.test_cli import run as run_process
-from trilogue.cli.replay import replay
+from trilogue.app.cli.replay import replay
 
 PASSES, CHANGES, CANNOT = 0, 1, 2
 POLICIES = """\

@@ -17,13 +17,13 @@ from click.testing import CliRunner, Result
 from tests.forking import run_text
 from tests.state.responses.making import conversation, item, response
 from trilogue import Sealer
-from trilogue.cli.app import app
-from trilogue.cli.state import Progress, state
-from trilogue.config import state_directory
-from trilogue.gateway.setup.access import owner_of
-from trilogue.gateway.setup.response_store import FILE_NAME
-from trilogue.keys.managed import new_key_id
-from trilogue.state.responses import ResponseStore, SqliteDatabase, StoredReasoning
+from trilogue.app.cli.app import app
+from trilogue.app.cli.state import PruneProgress, state
+from trilogue.gateway.access.client_keys import new_key_id, owner_of
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import StoredReasoning
+from trilogue.storage.locations import RESPONSES_FILE, state_directory
+from trilogue.storage.sqlite import SqliteDatabase
 
 LAPTOP, OLD_LAPTOP, PHONE = (
     owner_of(*one) for one in (("laptop", "fake-1"), ("laptop", "fake-0"), ("phone", "fake-2"))
@@ -49,7 +49,7 @@ def filled(home: Path, days_ago: float = 0.0) -> None:
     """Store things for three keys, two of which have the same name."""
     folder(home).mkdir(parents=True, exist_ok=True)
     (folder(home) / "seal.key").write_bytes(SEAL)
-    database = SqliteDatabase(folder(home) / FILE_NAME, lambda: time.time() - days_ago * 86_400)
+    database = SqliteDatabase(folder(home) / RESPONSES_FILE, lambda: time.time() - days_ago * 86_400)
     store = ResponseStore(database, Sealer([SEAL]).storage_keys)
     for number in range(3):
         store.responses.put(response(f"resp_{number}", LAPTOP, input=(item("m1", "What is the weather?"),)))
@@ -71,7 +71,9 @@ def test_what_is_kept_and_for_whom(home: Path) -> None:
     # The digest tells keys of the same name apart.
     shown = [owner[: len("laptop:") + 8] for owner in (LAPTOP, OLD_LAPTOP)]
     assert cells == {shown[0]: ["3", "0", "0"], shown[1]: ["1", "0", "0"], "phone": ["0", "1", "1"]}
-    assert lines[-1].endswith(f"are kept in {folder(home) / FILE_NAME}; entries expire 30 days after their last use")
+    assert lines[-1].endswith(
+        f"are kept in {folder(home) / RESPONSES_FILE}; entries expire 30 days after their last use"
+    )
 
 
 def test_for_programs(home: Path) -> None:
@@ -94,7 +96,7 @@ def test_nothing_is_kept_yet(home: Path) -> None:
         refused = run(command, "--key", "laptop")
         assert refused.exit_code == 2
         assert "nothing is kept for laptop" in refused.output
-    assert not (folder(home) / FILE_NAME).exists()
+    assert not (folder(home) / RESPONSES_FILE).exists()
 
 
 def test_export_is_decrypted_and_of_one_key(home: Path) -> None:
@@ -114,7 +116,7 @@ def test_export_is_decrypted_and_of_one_key(home: Path) -> None:
 def test_a_key_that_was_made_at_run_time_is_found_by_its_name(home: Path) -> None:
     owner = f"tablet:{new_key_id()}"
     filled(home)
-    with closing(ResponseStore(SqliteDatabase(folder(home) / FILE_NAME), Sealer([SEAL]).storage_keys)) as store:
+    with closing(ResponseStore(SqliteDatabase(folder(home) / RESPONSES_FILE), Sealer([SEAL]).storage_keys)) as store:
         store.responses.put(response("resp_tablet", owner))
     assert [json.loads(line)["id"] for line in run("export", "--key", "tablet").output.splitlines()] == ["resp_tablet"]
     deleted = run("delete", "--key", "tablet", "--yes")
@@ -206,7 +208,7 @@ def test_a_database_that_is_away(home: Path) -> None:
 def test_check_shows_where(home: Path) -> None:
     """Without a password, and with a warning if the file cannot be written."""
     shown = CliRunner().invoke(app, ["check"])
-    assert f"stored responses: {folder(home) / FILE_NAME}, for 30 days" in shown.output
+    assert f"stored responses: {folder(home) / RESPONSES_FILE}, for 30 days" in shown.output
     (home / "trilogue.yaml").write_text("state: postgresql://user:fake-canary-pw@db.example/x\n")
     shown = CliRunner().invoke(app, ["check", "--offline"])
     assert "stored responses: postgresql://db.example/x, for 30 days" in shown.output
@@ -230,9 +232,9 @@ def test_check_refuses_other_stores(home: Path, setting: str) -> None:
 
 
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("trilogue.cli.state.PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("trilogue.app.cli.state.PROGRESS_SECONDS", 0.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    progress = Progress("deleted")
+    progress = PruneProgress("deleted")
     progress.add(1_500)
     progress.end()
     assert capsys.readouterr().err == "\r1,500 deleted\n"

@@ -7,8 +7,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from tests.timing import eventually
-from trilogue.cluster import ClusterMember, NodeFacts, RedisServer
-from trilogue.state import FILE_NAME, FileStore
+from trilogue.gateway.features.cluster.member import ClusterMember
+from trilogue.gateway.features.cluster.nodes import NodeFacts
+from trilogue.gateway.features.cluster.server import RedisServer
+from trilogue.storage.locations import ACCOUNTS_FILE
+from trilogue.storage.records import RecordFile
 
 
 def place_in(folder: Path) -> Callable[[str], Path]:
@@ -18,7 +21,7 @@ def place_in(folder: Path) -> Callable[[str], Path]:
 
 def member(folder: Path, server: RedisServer) -> ClusterMember:
     """Return one process of the node with this folder."""
-    return ClusterMember(server, place_in(folder), FileStore(folder / FILE_NAME), NodeFacts("1.2.3", 2))
+    return ClusterMember(server, place_in(folder), RecordFile(folder / ACCOUNTS_FILE), NodeFacts("1.2.3", 2))
 
 
 @contextmanager

@@ -7,18 +7,24 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from tests.cluster.members import until
-from trilogue.cluster import ClusterMember, LinkStatus, NodeFacts, RedisServer
-from trilogue.pool import Change, Cooled, Tally
-from trilogue.state import FILE_NAME, FileStore, steady_time, write_now
-from trilogue.state.counters import total
-from trilogue.state.records import split, to_records
+from trilogue.base.clock import steady_time
+from trilogue.gateway.features.cluster.member import ClusterMember
+from trilogue.gateway.features.cluster.nodes import NodeFacts
+from trilogue.gateway.features.cluster.server import RedisServer
+from trilogue.gateway.features.cluster.status import LinkStatus
+from trilogue.routing.pool.changes import AccountTally, Change, Cooled
+from trilogue.storage.locations import ACCOUNTS_FILE
+from trilogue.storage.records import RecordFile
+from trilogue.upstreams.state.change_records import split, to_records
+from trilogue.upstreams.state.counters import total
+from trilogue.upstreams.state.sync import write_now
 
 
 class Node:
     """One machine. `clock`: that of its processes."""
 
     def __init__(self, folder: Path, server: RedisServer, clock: Callable[[], float] = steady_time) -> None:
-        self.store = FileStore(folder / FILE_NAME)
+        self.store = RecordFile(folder / ACCOUNTS_FILE)
         self.clock = clock
         self.member = ClusterMember(server, lambda name: folder / name, self.store, NodeFacts("1.2.3", 1), clock)
 
@@ -35,7 +41,7 @@ class Node:
         """Let a process of the machine report a cooldown."""
         self.write(Cooled("up", account, "", self.clock() + seconds, False, why, 1), ago=ago)
 
-    def count(self, tally: Tally, worker: str) -> None:
+    def count(self, tally: AccountTally, worker: str) -> None:
         """Let a worker report what it has counted."""
         with closing(self.store.open(5.0)) as session:
             session.write(worker, list(to_records([tally], worker, self.clock())))
@@ -54,7 +60,7 @@ class Node:
         found = [one for one in self.changes() if isinstance(one, Cooled) and one.account == account]
         return found[0].until - self.clock()
 
-    def total(self, account: str) -> Tally:
+    def total(self, account: str) -> AccountTally:
         """What processes of this machine believe was counted everywhere."""
         with closing(self.store.open(5.0)) as session:
             tallies = split(session.read_since(0)[1])[1]

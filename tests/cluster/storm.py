@@ -28,7 +28,7 @@ from tests.cluster.redis import new_prefix
 from tests.gateway.process import Started, started
 from tests.state.responses.postgres import Server as PostgresServer
 from tests.timing import eventually, pass_time, pause_for, turns
-from trilogue.cluster.leases import EPOCH, RECOVERY_SECONDS
+from trilogue.gateway.features.cluster.leases import EPOCH, RECOVERY_SECONDS
 
 INPUT, OUTPUT = 10, 10
 """tokens that the upstream reports for a response"""

@@ -11,9 +11,10 @@ import pytest
 from tests.cluster.nodes import Node, connected, wait
 from tests.cluster.redis import Server, new_prefix
 from tests.timing import pass_time
-from trilogue.cluster import RedisServer, messages
-from trilogue.pool import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
-from trilogue.state import steady_time
+from trilogue.base.clock import steady_time
+from trilogue.gateway.features.cluster import messages
+from trilogue.gateway.features.cluster.server import RedisServer
+from trilogue.routing.pool.changes import AccountTally, Adjusted, Bound, Change, Cooled, Erred, Learned, Switched
 
 pytestmark = pytest.mark.slow
 
@@ -97,14 +98,14 @@ def test_counts_are_added_up_and_requests_of_a_dead_node_end(server: RedisServer
     running = f"{os.getpid()}-1"
     with connected(a):
         with connected(b):
-            a.count(Tally("up", "one", 5, 1, 0.5, 2), running)
-            b.count(Tally("up", "one", 10, 2, 1.5, 3), running)
-            expected = Tally("up", "one", 15, 3, 2.0, 5)
+            a.count(AccountTally("up", "one", 5, 1, 0.5, 2), running)
+            b.count(AccountTally("up", "one", 10, 2, 1.5, 3), running)
+            expected = AccountTally("up", "one", 15, 3, 2.0, 5)
             wait(lambda: a.total("one") == b.total("one") == expected, a, b)
-            b.count(Tally("up", "one", 10, 2, 1.5, 4), running)
+            b.count(AccountTally("up", "one", 10, 2, 1.5, 4), running)
             wait(lambda: a.total("one").in_flight == 6, a, b)
             kill(b)
-        wait(lambda: a.total("one") == Tally("up", "one", 15, 3, 2.0, 2), a)
+        wait(lambda: a.total("one") == AccountTally("up", "one", 15, 3, 2.0, 2), a)
         gone = [record for record in a.status.nodes if record.is_gone(a.member.clock.now())]
         assert [record.id for record in gone] == [b.member.node.id]
 
@@ -113,15 +114,15 @@ def test_a_node_that_lost_its_file_gets_everything_back(server: RedisServer, tmp
     lost = Node(tmp_path / "a", server)
     with connected(lost):
         lost.cool("one", MINUTE)
-        lost.count(Tally("up", "one", 5, 1, 0.5, 0), "1-1")
+        lost.count(AccountTally("up", "one", 5, 1, 0.5, 0), "1-1")
         wait(lambda: any(record.requests == 6 for record in lost.status.nodes), lost)
     for file in (tmp_path / "a").glob("pool.db*"):
         file.unlink()
     again = Node(tmp_path / "a", server)
     with connected(again):
-        wait(lambda: again.total("one") == Tally("up", "one", 5, 1, 0.5), again)
-        again.count(Tally("up", "one", 2, 0, 0.25, 0), "1-2")
-        wait(lambda: again.total("one") == Tally("up", "one", 7, 1, 0.75), again)
+        wait(lambda: again.total("one") == AccountTally("up", "one", 5, 1, 0.5), again)
+        again.count(AccountTally("up", "one", 2, 0, 0.25, 0), "1-2")
+        wait(lambda: again.total("one") == AccountTally("up", "one", 7, 1, 0.75), again)
         assert again.cooling() == {"one": "rate_limit"}
         wait(lambda: any(record.requests == 8 for record in again.status.nodes), again)
 
@@ -148,7 +149,7 @@ def test_counts_of_a_node_stay_when_it_is_gone_for_long(
         wait(lambda: redis_server.client.hexists(server.key("nodes"), "gone"), a)
         wait(lambda: not redis_server.client.hexists(server.key("nodes"), "feedfeedfeedfeed"), a)
         pass_time(1.2)
-        wait(lambda: a.total("one") == Tally("up", "one", 7, 0, 2.5), a)
+        wait(lambda: a.total("one") == AccountTally("up", "one", 7, 0, 2.5), a)
 
 
 def test_a_node_that_missed_messages_reads_everything(

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from tests.cluster.redis import Server as Redis
 from tests.cluster.redis import free_port
 from tests.state.responses.postgres import Server as Postgres
-from trilogue.cli.check import check
+from trilogue.app.cli.check import check
 
 SEAL_KEYS = "seal_keys: [a-seal-key-for-tests-0123456789abcdef]\n"
 AWAY = "the server does not respond"
@@ -114,6 +114,6 @@ MISSING = {
 def test_a_package_that_is_missing(home: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Also with --offline: the gateway would not start."""
     package, setting, extra = MISSING[text]
-    monkeypatch.setattr("trilogue.config.packages.find_spec", lambda name: None if name == package else object())
+    monkeypatch.setattr("trilogue.config.checks.find_spec", lambda name: None if name == package else object())
     line = f"{setting}: needs {package}, which is not installed: pip install 'trilogue[{extra}]'"
     assert checked(home, text) == checked(home, text, "--offline") == (2, [line])

@@ -15,8 +15,8 @@ from tests.cluster.nodes import Node, connected, wait
 from tests.cluster.proxy import Proxy
 from tests.cluster.redis import Server, new_prefix
 from tests.upstream.certificates import Authority
-from trilogue.cluster import RedisServer
-from trilogue.pool import Tally
+from trilogue.gateway.features.cluster.server import RedisServer
+from trilogue.routing.pool.changes import AccountTally
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ def test_an_emptied_server_is_filled_again(own_server: Server, tmp_path: Path) -
     server = RedisServer(own_server.url)
     with two(server, tmp_path) as (a, b):
         with connected(Node(tmp_path / "c", server)) as (c,):
-            c.count(Tally("up", "one", 9, 1, 4.0, 0), "base")
+            c.count(AccountTally("up", "one", 9, 1, 4.0, 0), "base")
             wait(lambda: a.total("one").spent == 4.0, a, b, c)
         a.cool("one", MINUTE)
         wait(lambda: "one" in b.cooling(), a, b)
@@ -77,7 +77,7 @@ def test_an_emptied_server_is_filled_again(own_server: Server, tmp_path: Path) -
         wait(lambda: own_server.client.hlen(server.key("records", "Cooled")) == 1, a, b)
         # The counts of a node that has left are not lost either: balances depend on them.
         wait(lambda: own_server.client.hexists(server.key("nodes"), c.member.node.id), a, b)
-        wait(lambda: a.total("one") == b.total("one") == Tally("up", "one", 9, 1, 4.0), a, b)
+        wait(lambda: a.total("one") == b.total("one") == AccountTally("up", "one", 9, 1, 4.0), a, b)
         assert a.status.reconnects == 0
         b.cool("two", MINUTE)
         wait(lambda: "two" in a.cooling(), a, b)
@@ -106,7 +106,7 @@ def test_both_sides_of_a_split_go_on_and_agree_afterwards(own_server: Server, tm
     with Proxy(own_server.port) as network:
         b = Node(tmp_path / "b", RedisServer(f"redis://127.0.0.1:{network.port}/0"))
         with connected(Node(tmp_path / "a", RedisServer(own_server.url)), b) as (a, _):
-            b.count(Tally("up", "one", 1, 0, 0.0, 3), "1-1")
+            b.count(AccountTally("up", "one", 1, 0, 0.0, 3), "1-1")
             network.split()
             a.cool("one", MINUTE, why="older")
             wait(lambda: away(b), a, b)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cluster.redis import Server, new_prefix
-from trilogue.cluster import RedisServer
-from trilogue.cluster.leases import EPOCH, Answer, LeaseServer, Question, Spent
-from trilogue.limits import Ask, Counter
-from trilogue.limits.leases import FIRST_BUDGET
+from trilogue.gateway.features.cluster.leases import EPOCH, Answer, LeaseServer, Question, Spent
+from trilogue.gateway.features.cluster.server import RedisServer
+from trilogue.gateway.limits.leasing import FIRST_BUDGET, Ask, Counter
 
 SUBJECT = "key one"
 WINDOW = 1

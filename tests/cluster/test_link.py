@@ -13,10 +13,9 @@ import redis
 from tests.cluster.members import member, members, until
 from tests.cluster.redis import Server, new_prefix
 from tests.timing import pass_time
-from trilogue.cluster import RedisServer, reason_of
-from trilogue.cluster.clock import ClusterClock
-from trilogue.cluster.election import LinkLock
-from trilogue.cluster.identity import node_identity
+from trilogue.gateway.features.cluster.identity import node_identity
+from trilogue.gateway.features.cluster.member import LinkLock
+from trilogue.gateway.features.cluster.server import ClusterClock, RedisServer, reason_of
 
 
 def test_credentials_are_in_no_name_and_no_repr() -> None:

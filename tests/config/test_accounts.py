@@ -7,7 +7,12 @@ from random import Random
 
 import pytest
 
-from trilogue.config import Config, ConfigError, Vault, VaultError, parse, warnings
+from trilogue.config.checks import warnings
+from trilogue.config.config import Config
+from trilogue.config.load import parse
+from trilogue.errors import ConfigError
+from trilogue.storage.vault import Vault, VaultError
+from trilogue.upstreams.build import pools_of
 
 FULL = """
 keys: [client-key-0123456789]
@@ -47,7 +52,7 @@ def read(text: str) -> Config:
 def test_every_setting_reaches_the_pool() -> None:
     """Every setting reaches the pool, with the limits divided among the workers."""
     config = read(FULL)
-    pools = config.pools(Random(1))
+    pools = pools_of(config, Random(1), config.server.workers)
     pool = pools.pools["p"]
     first, second = pool.accounts
     assert (first.name, first.spec.weight, first.spec.priority, first.balance) == ("a", 2.0, 3, 7.5)
@@ -69,7 +74,7 @@ def test_every_setting_reaches_the_pool() -> None:
 def test_defaults_suit_a_beginner() -> None:
     """A single key is enough, as in the documentation."""
     config = read("providers: {p: {protocol: openai_responses, accounts: [env:KEY_A, env:KEY_A]}}")
-    pool = config.pools(Random(1)).pools["p"]
+    pool = pools_of(config, Random(1), config.server.workers).pools["p"]
     assert [account.name for account in pool.accounts] == ["p-1", "p-2"]
     settings = pool.settings
     assert (settings.strategy, settings.max_attempts, settings.sticky) == ("lru", 10, True)

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import ConfigError, Role, SignOnSettings, parse, warnings
+from trilogue.config.checks import warnings
+from trilogue.config.load import parse
+from trilogue.errors import ConfigError
+from trilogue.gateway.admin.settings import Role, SignOnSettings
 
 KEY = "admin-key-0123456789"
 OIDC = "oidc: {issuer: https://login.example, client_id: x}"

@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from trilogue.config import ConfigError, parse
+from trilogue.config.load import parse
+from trilogue.errors import ConfigError
 
 PROVIDER = "providers: {chat: {protocol: openai_chat_completions}}\n"
 

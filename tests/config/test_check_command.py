@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from trilogue.cli.check import check
-from trilogue.config import state_file
+from trilogue.app.cli.check import check
 from trilogue.config.schema import json_schema
+from trilogue.storage.locations import state_file
 
 GOOD = """
 server: {workers: 2}

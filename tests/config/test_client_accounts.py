@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
-from trilogue.config import Config, ConfigError, parse
-from trilogue.config.client_accounts import HOSTS, vendor_of_host, vendor_of_key
+from trilogue.config.config import Config
+from trilogue.config.load import parse
+from trilogue.errors import ConfigError
+from trilogue.vendors.addresses import KEY_HOSTS, vendor_of_host, vendor_of_key
 
 
 def read(text: str) -> Config:
@@ -70,4 +72,4 @@ def test_hosts_and_keys() -> None:
     assert vendor_of_host("https://notapi.anthropic.com") == ""
     assert vendor_of_key("sk-ant-api03-x") == "anthropic"
     assert vendor_of_key("sk-x") == ""
-    assert not any("127.0.0.1" in host or "{" in host for host in HOSTS)
+    assert not any("127.0.0.1" in host or "{" in host for host in KEY_HOSTS)

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, parse, warnings
-from trilogue.gateway.setup.managed_keys import place_of_keys
+from trilogue.app.stores import locations_at
+from trilogue.config.checks import warnings
+from trilogue.config.config import Config
+from trilogue.config.load import parse
+from trilogue.errors import ConfigError
 
 PASSWORD = "canary-pw"
 DATABASE = f"postgresql://user:{PASSWORD}@db.example.com/trilogue"
@@ -19,7 +22,7 @@ def read(text: str, **environ: str) -> Config:
 
 def stores(config: Config) -> list[str]:
     found = [config.state.store, config.usage.store]
-    keys = place_of_keys(config, Path("/keys.db"))
+    keys = locations_at(config, Path("/pool.db")).keys
     return [*("" if one is None else one.reveal() for one in found), keys]
 
 

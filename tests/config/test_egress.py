@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, environment_config, parse
+from trilogue.config.config import Config
+from trilogue.config.load import environment_config, parse
+from trilogue.errors import ConfigError
 
 KEYS = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"}
 PROXY = "http://user:secret@proxy.example:3128"

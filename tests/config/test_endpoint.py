@@ -2,8 +2,9 @@
 
 import pytest
 
-from trilogue.config.network import endpoint, is_azure, url_fault
+from trilogue.base.addresses import url_fault
 from trilogue.model import Protocol
+from trilogue.upstreams.addresses import endpoint, is_azure
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 

@@ -5,18 +5,14 @@ from ipaddress import IPv4Address
 import pytest
 from msgspec.structs import replace
 
-from trilogue.config import (
-    ClientKeySettings,
-    Config,
-    ProviderSettings,
-    Secret,
-    Server,
-    environment_config,
-    exposure_problem,
-    is_loopback,
-    reason_not_to_start,
-)
+from trilogue.base.addresses import is_loopback
+from trilogue.base.secrets import Secret
+from trilogue.config.checks import exposure_problem, reason_not_to_start
+from trilogue.config.config import Config, Server
+from trilogue.config.load import environment_config
+from trilogue.gateway.access.settings import ClientKeySettings
 from trilogue.model import Protocol
+from trilogue.upstreams.settings import ProviderSettings
 
 
 @pytest.mark.parametrize(

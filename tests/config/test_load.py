@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, find, load, parse, state_directory, state_file
+from trilogue.config.config import Config
+from trilogue.config.load import find, load, parse
+from trilogue.errors import ConfigError
 from trilogue.model import Effort, Protocol
+from trilogue.storage.locations import state_directory, state_file
+from trilogue.upstreams.build import router_of
 
 ISSUED = """
 server: {host: 127.0.0.1, port: 4000}
@@ -52,7 +56,7 @@ def test_the_promised_file_works_as_it_stands(tmp_path: Path) -> None:
         "messages": "x-api-key",
         "responses": "bearer",
     }
-    router = config.router()
+    router = router_of(config)
     for model, target in {
         "gpt-5": ("responses", "gpt-5"),
         "claude-opus-4-8": ("messages", "claude-opus-4-8"),
@@ -122,14 +126,14 @@ def test_every_setting_is_read(full: Config) -> None:
     }
     assert (mine.auth, mine.models, mine.verify_tls) == ("api-key", ("small", "large"), False)
     assert (full.default_provider, full.mode, full.repair_history) == ("plain", "strict", True)
-    assert full.router().resolve("x-1").targets == (("mine", "1"), ("plain", "x-1"), ("named", "y"))
+    assert router_of(full).resolve("x-1").targets == (("mine", "1"), ("plain", "x-1"), ("named", "y"))
 
 
 def test_timeouts_of_a_provider_are_on_top_of_the_servers(full: Config) -> None:
     """Only the limits that are set differ from those of the server."""
-    assert full.timeouts("mine").total == 60
-    assert full.timeouts("mine").connect == 1
-    assert full.timeouts("plain") == full.server.timeouts
+    assert full.providers["mine"].timeouts.over(full.server.timeouts).total == 60
+    assert full.providers["mine"].timeouts.over(full.server.timeouts).connect == 1
+    assert full.providers["plain"].timeouts.over(full.server.timeouts) == full.server.timeouts
 
 
 def test_profiles(full: Config) -> None:

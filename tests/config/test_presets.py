@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
-from trilogue.config import Config, ConfigError, environment_config, parse
-from trilogue.config.network import endpoint
+from trilogue.config.config import Config
+from trilogue.config.load import environment_config, parse
+from trilogue.errors import ConfigError
 from trilogue.model import Protocol
-from trilogue.presets import PRESETS, Preset
-from trilogue.profiles import VENDORS
-from trilogue.routing import NoRoute
+from trilogue.routing.model_names import NoRoute
+from trilogue.upstreams.addresses import endpoint
+from trilogue.upstreams.build import router_of
+from trilogue.vendors.table import PRESETS, PROFILED
+from trilogue.vendors.vendor import Preset
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 KEYS = {preset.variable: f"key-of-{preset.name}" for preset in PRESETS.values() if preset.variable and not preset.port}
@@ -45,7 +48,7 @@ def test_a_name_is_enough(text: str) -> None:
     assert key_of(config, "deepseek") == "key-of-deepseek"
     assert deepseek.profile_for("deepseek-chat").reasoning_field == "reasoning_content"
     assert ollama.protocols == (CHAT, MESSAGES, RESPONSES)
-    assert (ollama.accounts, config.timeouts("ollama").first_byte) == ((), 900)
+    assert (ollama.accounts, ollama.timeouts.over(config.server.timeouts).first_byte) == ((), 900)
 
 
 @each("preset", PRESETS.values(), ids=lambda preset: preset.name)
@@ -58,7 +61,7 @@ def test_every_preset_is_a_complete_provider(preset: Preset) -> None:
     assert provider.protocols == tuple(preset.urls)
     assert not any("{" in provider.url_for(protocol) for protocol in provider.protocols)
     assert provider.preset == preset.name
-    assert not preset.vendor or preset.vendor in (*VENDORS, "none")
+    assert not preset.vendor or preset.vendor in (*PROFILED, "none")
 
 
 def test_what_the_file_sets_is_kept() -> None:
@@ -166,7 +169,7 @@ default_provider: deepseek
     assert list(config.served) == ["openai", "ollama"]
     assert [account.name for account in config.providers["openai"].accounts] == ["second"]
     assert config.providers["deepseek"].absence == "environment variable DEEPSEEK_API_KEY is not set"
-    router = config.router()
+    router = router_of(config)
     assert router.resolve("a-1").targets == (("ollama", "y"),)
     for model in ("fast", "deepseek/x"):
         with pytest.raises(NoRoute, match="provider deepseek is not available: environment variable DEEPSEEK_API_KEY"):
@@ -200,11 +203,11 @@ def test_keys_in_the_environment() -> None:
     ],
 )
 def test_names_of_vendors_lead_to_them(model: str, provider: str) -> None:
-    assert environment_config(KEYS).router().resolve(model).targets == ((provider, model),)
+    assert router_of(environment_config(KEYS)).resolve(model).targets == ((provider, model),)
 
 
 @each("model", ["gpt-5", "claude-sonnet-5", "deepseek-r1:8b", "qwen3:32b"])
 def test_other_presets_do_not_get_them(model: str) -> None:
     """Ollama speaks all protocols, and DeepSeek Messages, but neither serves GPT or Claude."""
     with pytest.raises(NoRoute):
-        read("providers: {deepseek: {}, qwen: {}, ollama: {}}").router().resolve(model)
+        router_of(read("providers: {deepseek: {}, qwen: {}, ollama: {}}")).resolve(model)

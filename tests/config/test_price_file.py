@@ -7,10 +7,13 @@ from random import Random
 
 import pytest
 
-from trilogue.config import Config, ConfigError, load
+from trilogue.config.config import Config
+from trilogue.config.load import load
+from trilogue.errors import ConfigError
 from trilogue.model import Usage
-from trilogue.pool import AccountRequest
-from trilogue.prices import Price
+from trilogue.routing.pool.account import AccountRequest
+from trilogue.upstreams.build import pools_of
+from trilogue.vendors.price import Price
 
 CONFIG = """\
 providers:
@@ -72,7 +75,7 @@ def test_balances_use_the_prices_of_the_vendor(tmp_path: Path) -> None:
         "providers: {openai: {protocol: chat, base_url: 'http://127.0.0.1:1', accounts: [{key: abcdefgh, balance: 5}]}}"
     )
     config = load(tmp_path / "trilogue.yaml", {})
-    pool = config.pools(Random(1)).pools["openai"]
+    pool = pools_of(config, Random(1), config.server.workers).pools["openai"]
     choice = pool.choose(0.0, AccountRequest(model="gpt-4o"))
     assert choice is not None
     pool.finished(choice, 0.0, Usage(fresh=MILLION))

@@ -5,10 +5,10 @@ from typing import Literal, get_args
 from msgspec import convert
 from msgspec.structs import fields, replace
 
-from trilogue.config.profiles import PROFILES, ProfileName, ProfileSettings
-from trilogue.config.providers import ProviderSettings
 from trilogue.model import Protocol
-from trilogue.profiles import Profile, profile_for
+from trilogue.upstreams.settings import PROFILES, ProfileName, ProfileSettings, ProviderSettings
+from trilogue.vendors.profile import Profile
+from trilogue.vendors.profile_lookup import profile_for
 
 USES_OF_CACHE: tuple[Literal["auto", "client", "off"], ...] = ("auto", "client", "off")
 

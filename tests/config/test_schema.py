@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from tests.each import each
-from trilogue.config import Config, parse
-from trilogue.config.profiles import PROFILES
+from trilogue.config.config import Config, setting_paths
+from trilogue.config.load import parse
 from trilogue.config.schema import field_docs, json_schema
-from trilogue.config.setting_paths import settings
+from trilogue.upstreams.build import router_of
+from trilogue.upstreams.settings import PROFILES
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 SCHEMA = json_schema()
@@ -21,7 +22,7 @@ def test_the_committed_schema_is_current() -> None:
     assert json.loads((DOCS / "trilogue.schema.json").read_text("utf-8")) == SCHEMA
 
 
-@each("setting", settings())
+@each("setting", setting_paths())
 def test_every_setting_is_documented(setting: str) -> None:
     """docs/configuration.md has a row for every setting."""
     assert f"| `{setting}` |" in (DOCS / "configuration.md").read_text("utf-8")
@@ -37,7 +38,7 @@ def test_the_documentation_names_no_other_setting() -> None:
     """docs/configuration.md has no rows for settings that do not exist."""
     text = (DOCS / "configuration.md").read_text("utf-8").partition("## All settings")[2]
     rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
-    assert set(rows) == set(settings())
+    assert set(rows) == set(setting_paths())
 
 
 def structs() -> list[tuple[str, dict[str, Any]]]:
@@ -74,6 +75,6 @@ def test_the_example_in_the_documentation_works() -> None:
     """The example works, because people copy it."""
     text = (DOCS / "configuration.md").read_text("utf-8").partition("```yaml\n")[2].partition("```")[0]
     environ = {"TRILOGUE_KEY": "a-client-key", "OPENAI_API_KEY": "b", "WORK_KEY": "c"}
-    router = parse(text.encode(), environ, DOCS).router()
+    router = router_of(parse(text.encode(), environ, DOCS))
     assert router.resolve("fast").targets == (("local", "qwen3"),)
     assert router.resolve("gpt-5").targets == (("openai", "gpt-5"),)

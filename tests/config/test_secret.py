@@ -9,9 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from trilogue.config import ConfigError, Secret, parse
-from trilogue.config.secret import resolve
-from trilogue.config.sources import MAX_SECRET_BYTES, BadReference
+from trilogue.base.secrets import Secret
+from trilogue.config.load import parse
+from trilogue.config.references import resolve
+from trilogue.errors import ConfigError
+from trilogue.upstreams.sources import MAX_SECRET_BYTES, BadReference
 
 CANARY = "canary-3f1c9a77e2"
 

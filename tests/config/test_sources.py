@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
-from trilogue.config import ConfigError, load, parse, with_dotenv
-from trilogue.config.secret import resolve
-from trilogue.config.sources import BadReference, CommandSource, FileSource, MissingSecret, Printed, read_printed
+from trilogue.config.environment import with_dotenv
+from trilogue.config.load import load, parse
+from trilogue.config.references import resolve
+from trilogue.errors import ConfigError
+from trilogue.upstreams.sources import BadReference, CommandSource, FileSource, MissingSecret, Printed, read_printed
 
 NOW = 1_800_000_000.0
 PROVIDER = "providers: {up: {protocol: chat, base_url: 'http://h', %s}}"

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from trilogue.cli.app import app
-from trilogue.config import ConfigError, TracingSettings, parse, warnings
-from trilogue.config.tracing import tracing_problem
+from trilogue.app.cli.app import app
+from trilogue.config.checks import warnings
+from trilogue.config.load import parse
+from trilogue.errors import ConfigError
+from trilogue.gateway.features.tracing.settings import TracingSettings, tracing_problem
 
 ON = TracingSettings(enabled=True)
 

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
-from trilogue.config import ConfigError, parse
-from trilogue.config.load import vendor_of
+from trilogue.config.load import parse
+from trilogue.errors import ConfigError
 from trilogue.model import Effort, Protocol
+from trilogue.vendors.addresses import vendor_of
 
 
 @each(

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, environment_config, load, parse
+from trilogue.config.config import Config
+from trilogue.config.load import environment_config, load, parse
+from trilogue.errors import ConfigError
 from trilogue.model import Protocol
-from trilogue.routing import NoRoute
+from trilogue.routing.model_names import NoRoute
+from trilogue.upstreams.build import router_of
 
 
 def urls(config: Config) -> dict[str, str]:
@@ -19,7 +22,7 @@ def test_nothing_set() -> None:
     assert urls(config) == {"demo": "demo:"}
     assert config.providers["demo"].is_demo
     assert config.server.host == "127.0.0.1"
-    assert config.router().resolve("demo-tools").targets == (("demo", "demo-tools"),)
+    assert router_of(config).resolve("demo-tools").targets == (("demo", "demo-tools"),)
 
 
 def test_loading_no_file() -> None:
@@ -46,7 +49,7 @@ def test_openai_speaks_both_of_its_protocols() -> None:
     config = environment_config({"OPENAI_API_KEY": "o"})
     assert config.providers["openai"].protocols == (Protocol.RESPONSES, Protocol.CHAT)
     for client in Protocol:
-        assert config.router().resolve("gpt-5", client).targets == (("openai", "gpt-5"),)
+        assert router_of(config).resolve("gpt-5", client).targets == (("openai", "gpt-5"),)
 
 
 @pytest.mark.parametrize("model", ["gpt-5", "chatgpt-4o-latest", "codex-mini", "o3"])
@@ -56,13 +59,13 @@ def test_the_demo_gets_no_names_of_vendors(model: str) -> None:
     A route may still serve them.
     """
     with pytest.raises(NoRoute, match=r"served: demo\*, demo/<model>$"):
-        environment_config({}).router().resolve(model)
+        router_of(environment_config({})).resolve(model)
     text = b"""providers:
   demo: {protocol: openai_responses, base_url: "demo:"}
   azure: {protocol: openai_responses, base_url: "https://x.example/openai"}
 aliases: {gpt-4: demo/demo}
 """
-    router = parse(text, {}, Path()).router()
+    router = router_of(parse(text, {}, Path()))
     assert router.resolve(model).targets == (("azure", model),)
     assert router.resolve("gpt-4").targets == (("demo", "demo"),)
 

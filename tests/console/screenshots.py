@@ -21,9 +21,9 @@ from tests.console.chromium import Console, chromium, console
 from tests.gateway.pooling import ADMIN, Pooled, accepting, account, pooled, secret
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
-from trilogue.config import state_file
-from trilogue.gateway.usage.place import FILE_NAME, tables_at
-from trilogue.state.ledger import Counts, RowName
+from trilogue.app.stores import ledger_tables
+from trilogue.gateway.features.usage.ledger.live_file import Counts, RowName
+from trilogue.storage.locations import ACCOUNTS_FILE, Locations, state_file
 
 WIDTH, HEIGHT, PHONE = 1280, 860, (390, 780)
 QUALITY = 72
@@ -121,9 +121,9 @@ def busy_gateway(folder: Path) -> Iterator[Pooled]:
     """Run a gateway that has handled the traffic and captured it."""
     up = accepting(*ACCOUNTS)
     up.by_key = {secret(name): scenario for name, scenario in ACCOUNTS.items()}
-    ledger = state_file({"XDG_STATE_HOME": str(folder)}, FILE_NAME, folder / "trilogue.yaml")
-    ledger.parent.mkdir(parents=True, exist_ok=True)
-    tables = tables_at(str(ledger))
+    places = Locations(state_file({"XDG_STATE_HOME": str(folder)}, ACCOUNTS_FILE, folder / "trilogue.yaml"))
+    places.accounts.parent.mkdir(parents=True, exist_ok=True)
+    tables = ledger_tables(places)
     if tables is not None:
         tables.add("history", month(time.time()))
         tables.close()

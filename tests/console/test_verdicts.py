@@ -14,7 +14,7 @@ from tests.console.chromium import NO_CHROMIUM, Console, chromium, chromium_path
 from tests.gateway.pooling import ADMIN_KEY, Pooled, accepting, account, config, pooled, secret
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
-from trilogue.cli.explain import explain
+from trilogue.app.cli.explain import explain
 
 pytestmark = pytest.mark.slow
 

@@ -5,10 +5,10 @@ import sys
 import zipfile
 from pathlib import Path
 
-from trilogue.console import console_files
+from trilogue.gateway.admin.console import console_files
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = "trilogue/console/static/"
+FOLDER = "trilogue/gateway/admin/console/static/"
 
 
 def test_the_wheel_has_all_files_of_the_console(tmp_path: Path) -> None:

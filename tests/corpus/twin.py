@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, structs
 
 from trilogue.model import Loss
-from trilogue.protocols.fields.extras import FieldPolicy
+from trilogue.protocols.fields import FieldPolicy
 from trilogue.translate.reasoning.seal import Sealer
 
 T = TypeVar("T")

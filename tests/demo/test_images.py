@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from trilogue.demo.request import describe_image
 from trilogue.model import Source, SourceKind
+from trilogue.upstreams.demo.request import describe_image
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 12, 8)
 GIF = b"GIF89a" + struct.pack("<HH", 3, 5)

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from trilogue.demo import MODELS, DemoModel
-from trilogue.demo.sample import Sampler
 from trilogue.model import (
     CallKind,
     ChoiceMode,
@@ -45,6 +43,9 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
+from trilogue.upstreams.demo.model import DemoModel
+from trilogue.upstreams.demo.sample import Sampler
+from trilogue.upstreams.demo.scripts import MODELS
 
 WEATHER = FunctionTool(
     name="get_weather",

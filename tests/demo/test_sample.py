@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
-from trilogue.demo.sample import Sampler
+from trilogue.upstreams.demo.sample import Sampler
 
 
 class Colour(enum.Enum):

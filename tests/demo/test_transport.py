@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from trilogue.demo import MODELS, DemoTransport
 from trilogue.lint import lint_error, lint_response, lint_stream
 from trilogue.model import Protocol
+from trilogue.net.client.interface import Transport, UpstreamRequest
 from trilogue.translate.responses import translate_response
 from trilogue.translate.streams import StreamTranslator
-from trilogue.upstream import Transport, UpstreamRequest
+from trilogue.upstreams.demo.scripts import MODELS
+from trilogue.upstreams.demo.transport import DemoTransport
 
 TOOLS = [
     {

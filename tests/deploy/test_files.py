@@ -14,7 +14,10 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from trilogue.config import Config, is_loopback, parse, reason_not_to_start
+from trilogue.base.addresses import is_loopback
+from trilogue.config.checks import reason_not_to_start
+from trilogue.config.config import Config
+from trilogue.config.load import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

@@ -30,7 +30,7 @@ from tests.scripted.scenario import ANSWER_TEXT
 from tests.scripted.server import KEY as UPSTREAM_KEY
 from tests.scripted.server import ScriptedUpstream
 from tests.upstream.certificates import Authority
-from trilogue.config import ConfigError
+from trilogue.errors import ConfigError
 from trilogue.model import Protocol
 
 CLIENT_KEY = "client-key-canary-asgi"

@@ -2,11 +2,11 @@
 
 from tests.fourth_protocol.endpoint import ENDPOINT
 from tests.fourth_protocol.errors import decode_error, encode_error
-from tests.fourth_protocol.requests import decode_request, encode_request
-from tests.fourth_protocol.responses import decode_response, encode_response, summarize
-from tests.fourth_protocol.streams import TurnsStreamDecoder, TurnsStreamEncoder
+from tests.fourth_protocol.request import decode_request, encode_request
+from tests.fourth_protocol.response import decode_response, encode_response
+from tests.fourth_protocol.stream import TurnsStreamDecoder, TurnsStreamEncoder
 from tests.fourth_protocol.wire import PROTOCOL, REQUEST_FIELDS
-from trilogue.protocols.codec import Codec
+from trilogue.protocols.codec import Codec, FieldRules
 
 CODEC = Codec(
     protocol=PROTOCOL,
@@ -15,15 +15,9 @@ CODEC = Codec(
     encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
-    summarize=summarize,
     decoder=TurnsStreamDecoder,
     encoder=TurnsStreamEncoder,
     decode_error=decode_error,
     encode_error=encode_error,
-    request_fields=REQUEST_FIELDS,
-    field_policies={},
-    history_tools=frozenset(),
-    hosted_tools=frozenset(),
-    custom_tools=False,
-    name_limit=64,
+    fields=FieldRules(known=REQUEST_FIELDS),
 )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.fourth_protocol.wire import PROTOCOL
-from trilogue.jsontext.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.model import Failure, FailureKind, Json
 from trilogue.protocols.codec import ErrorReply
-from trilogue.protocols.failure.codes import STATUSES, reply_status
-from trilogue.protocols.failure.retry import retry_after, retry_headers
+from trilogue.protocols.failure import STATUSES, reply_status, retry_after, retry_headers
 
 _STATUS_OF = {kind: status for status, kind in reversed(STATUSES.items())} | {FailureKind.MODEL_NOT_FOUND: 404}
 

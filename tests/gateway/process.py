@@ -18,8 +18,7 @@ from tests.forking import Process, start
 from tests.gateway.running import CLIENT_KEY, CONFIG, listening
 from tests.scripted.server import KEY as UPSTREAM_KEY
 from tests.timing import PATIENCE, eventually
-from trilogue.config import state_file
-from trilogue.state import FILE_NAME
+from trilogue.storage.locations import ACCOUNTS_FILE, state_file
 
 SHORT = """\
 server:
@@ -116,7 +115,7 @@ def command(*options: str, patch: Patch = "") -> list[str]:
     """The command line."""
     if not patch:
         return [sys.executable, "-m", "trilogue", "serve", *options]
-    lines = ["import trilogue.serving.connection as guard, trilogue.serving.request as http, sys"]
+    lines = ["import trilogue.net.server.connection as guard, trilogue.net.server.request as http, sys"]
     lines += [patch] if isinstance(patch, str) else [f"{name} = {value}" for name, value in patch.items()]
     lines += [f"sys.argv = ['trilogue', 'serve', *{options!r}]", "from trilogue.__main__ import main", "main()"]
     return [sys.executable, "-c", "\n".join(lines)]
@@ -130,7 +129,7 @@ def environment(directory: Path, more: Mapping[str, str] | None = None) -> dict[
 
 def pool_file(directory: Path) -> Path:
     """Return where a gateway that was started in this folder keeps the state of its accounts."""
-    return state_file({"XDG_STATE_HOME": str(directory)}, FILE_NAME, directory / "trilogue.yaml")
+    return state_file({"XDG_STATE_HOME": str(directory)}, ACCOUNTS_FILE, directory / "trilogue.yaml")
 
 
 @contextmanager

@@ -15,15 +15,19 @@ from tests.gateway.pooling import ADMIN, ADMIN_KEY, Pooled, accepting, config, p
 from tests.gateway.process import until
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted import thread
-from trilogue.config import Role
-from trilogue.gateway.admin.api import checked_routes
-from trilogue.gateway.admin.interface import OPEN, AdminCall, AdminContext, AdminRoute, Reply
-from trilogue.gateway.admin.other_workers import OtherWorkers
-from trilogue.gateway.admin.parts import PARTS
-from trilogue.gateway.capture.worker_capture import WorkerCapture
+from trilogue import Sealer
+from trilogue.app.admin_routes import admin_routes
+from trilogue.app.worker import Worker
+from trilogue.gateway.admin.administration import Administration
+from trilogue.gateway.admin.app import checked_routes
+from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminContext, AdminRoute, Reply
+from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.endpoints.generate import ActiveRequests
-from trilogue.gateway.endpoints.routes import match_path
-from trilogue.gateway.setup.services import Services
+from trilogue.gateway.features.capture.worker_capture import WorkerCapture
+from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
+from trilogue.net.client.transport import HttpTransport
+from trilogue.net.server.request_target import match_path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 KEYS = {"viewer": "viewer-key-canary-1", "operator": "operator-key-canary-2", "admin": ADMIN_KEY}
@@ -38,14 +42,15 @@ admin:
 """
 
 
-def no_services() -> Services:
+def no_admin() -> Administration:
     raise LookupError
 
 
 def all_routes() -> list[AdminRoute]:
+    worker = Worker(Path("pool.db"), lambda: lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral())
+    context = AdminContext(no_admin, OtherWorkers(None), ActiveRequests())
     capture = WorkerCapture(Path("captures"))
-    context = AdminContext(no_services, OtherWorkers(None), None, ActiveRequests(), capture=capture)
-    return [route for part in PARTS for route in part(context)]
+    return list(admin_routes(context, worker, WorkerMetrics(), None, capture))
 
 
 def name_of(route: AdminRoute) -> str:

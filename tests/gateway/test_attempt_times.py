@@ -9,11 +9,12 @@ import pytest
 import uvloop
 
 from tests.pool.making import SERVER, pools, provider
+from trilogue.base.clock import steady_time
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.response.attempt import RelayResult
-from trilogue.gateway.response.attempt_loop import AttemptLoop
-from trilogue.pool import Attempt, AttemptPlan
-from trilogue.state import steady_time
+from trilogue.gateway.response.attempts import AttemptLoop
+from trilogue.routing.pool.decision import Attempt
+from trilogue.routing.pool.plan import AttemptPlan
 
 PAUSE = 0.0004
 """less than the half millisecond from which uvloop waits at all"""
@@ -40,8 +41,8 @@ def test_an_attempt_after_a_pause_began_when_it_began(monkeypatch: pytest.Monkey
     plan = shared.begin(steady_time(), "r", [("p", "m")])
     observers = SimpleNamespace(attempt_ended=None)
     context = SimpleNamespace(reservation=None, responder=SimpleNamespace(started=False))
-    services = SimpleNamespace(observers=observers, pools=shared, sync=lambda: None)
-    loop = FailsOnce(cast(Any, context), cast(Any, services), cast(Any, None), plan)
+    gateway = SimpleNamespace(observers=observers, upstreams=SimpleNamespace(pools=shared, sync=lambda: None))
+    loop = FailsOnce(cast(Any, context), cast(Any, gateway), cast(Any, None), plan)
     uvloop.run(loop.run(steady_time()))
     first, second = plan.decision.attempts
     assert first.ended is not None

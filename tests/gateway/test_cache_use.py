@@ -13,9 +13,9 @@ from tests.gateway.test_conversation_accounts import explained
 from tests.scripted import thread
 from tests.scripted.http import json_answer
 from tests.scripted.server import ScriptedUpstream
-from trilogue.cli.explain import explanation
-from trilogue.gateway.observe.record import CacheUse, RequestRecord
-from trilogue.gateway.observe.sessions import MOST_BYTES, MOST_MODELS, MOST_SESSIONS, Sent, Sessions
+from trilogue.app.cli.explain import explanation
+from trilogue.gateway.conversations.cache_sessions import MOST_BYTES, MOST_MODELS, MOST_SESSIONS, Sent, Sessions
+from trilogue.gateway.record import CacheUse, RequestRecord
 from trilogue.model import Protocol, Usage
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES

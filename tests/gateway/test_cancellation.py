@@ -11,7 +11,7 @@ import pytest
 
 from tests.timing import turns
 from trilogue.errors import UpstreamTimeout
-from trilogue.gateway.request.cancellation import Cancellation, CancelReason
+from trilogue.gateway.request.request import Cancellation, CancelReason
 
 LATE = UpstreamTimeout("too late")
 

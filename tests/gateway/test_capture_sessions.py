@@ -10,20 +10,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from trilogue.base.clock import steady_time
 from trilogue.capture import CapturePhase, Sent, read_capture
-from trilogue.config import CaptureSettings
-from trilogue.gateway.capture.captured import captured_requests
-from trilogue.gateway.capture.filters import CaptureFilter
-from trilogue.gateway.capture.recording import BLOCK_BYTES, Memory, Recording
-from trilogue.gateway.capture.session import CaptureSession, SessionRequest, SessionStore
-from trilogue.gateway.capture.worker_capture import WorkerCapture
-from trilogue.gateway.capture.writer_thread import WriterThread
-from trilogue.gateway.observe.observer import Observer
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.features.capture.recording import BLOCK_BYTES, Memory, Recording
+from trilogue.gateway.features.capture.session import (
+    CaptureFilter,
+    CaptureSession,
+    SessionRequest,
+    SessionStore,
+    captured_requests,
+)
+from trilogue.gateway.features.capture.settings import CaptureSettings
+from trilogue.gateway.features.capture.worker_capture import WorkerCapture, WriterThread
+from trilogue.gateway.observer import Observer
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Loss, Protocol
-from trilogue.pool import Attempt, Decision
-from trilogue.serving.request import Head
-from trilogue.state import steady_time
+from trilogue.net.server.request import Head
+from trilogue.routing.pool.decision import Attempt, Decision
 
 HEAD = Head("POST", "/v1/chat/completions", b"", {"content-type": "application/json"})
 FAILURE = Failure(kind=FailureKind.SERVER, message="no")

@@ -15,12 +15,12 @@ from tests.gateway.process import Started, started, until
 from tests.gateway.running import CLIENT_KEY, Gateway
 from tests.scripted.ask import body
 from tests.scripted.server import ScriptedUpstream
-from trilogue.config import AccountSettings
-from trilogue.config import ProviderSettings as ProviderConfig
-from trilogue.gateway.setup.catalog import PATIENCE_SECONDS
-from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, hops_of
-from trilogue.gateway.setup.provider import UpstreamAccount
 from trilogue.model import Protocol
+from trilogue.upstreams.catalog import PATIENCE_SECONDS
+from trilogue.upstreams.headers import HOPS, MOST_HOPS, hops_of
+from trilogue.upstreams.provider import UpstreamAccount
+from trilogue.upstreams.settings import AccountSettings
+from trilogue.upstreams.settings import ProviderSettings as ProviderConfig
 
 KEYS = {"UP_KEY": CLIENT_KEY}
 ROUND = """

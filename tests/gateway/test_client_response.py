@@ -10,20 +10,20 @@ from typing import cast
 import pytest
 
 from trilogue.errors import InternalError, UpstreamTimeout
-from trilogue.gateway.log.redaction import Redactor
-from trilogue.gateway.observe.observer import Observers
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.observer import Observers
+from trilogue.gateway.record import RequestRecord
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.outbound import Outbound, Place
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.client_response import LIFECYCLE, ClientResponse, ResponseState, ResponseStep
 from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.model import Loss, Protocol
-from trilogue.pool import Attempt
-from trilogue.protocols.stream.reply import Reply
-from trilogue.serving import Responder
+from trilogue.net.client.interface import UpstreamRequest, UpstreamResponse
+from trilogue.net.server.responder import Responder
+from trilogue.protocols.stream.response_context import Reply
+from trilogue.routing.pool.decision import Attempt
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.upstream import UpstreamRequest, UpstreamResponse
+from trilogue.upstreams.redaction import Redactor
 
 HOLDING, KEPT_ALIVE, STREAMING, ENDED = ResponseState
 CHUNK = b'{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"Hi"}}]}'

@@ -15,7 +15,7 @@ from tests.gateway.running import Gateway, running
 from tests.scripted.http import json_answer
 from tests.scripted.scenario import ANSWER_TEXT
 from tests.scripted.server import ScriptedUpstream
-from trilogue.gateway.stored.compaction import INTRODUCTION, PROMPT
+from trilogue.gateway.conversations.summaries import INTRODUCTION, PROMPT
 from trilogue.lint import lint_error, lint_response, lint_stream
 from trilogue.model import Protocol
 

@@ -25,7 +25,7 @@ from tests.scripted.scenario import Answer, Call, Plan, Say, Stop
 from tests.scripted.server import ScriptedUpstream
 from tests.scripted.steps import answer_steps
 from tests.scripted.wire import Wire
-from trilogue.gateway.stored.compaction import PROMPT
+from trilogue.gateway.conversations.summaries import PROMPT
 from trilogue.model import Protocol
 
 CLAUDE, CODEX = shutil.which("claude"), shutil.which("codex")

@@ -14,7 +14,7 @@ from tests.gateway.test_compaction import LOOP, SAID, TOOLS, TRIGGER
 from tests.gateway.test_prompt_caching import unmarked
 from tests.scripted.http import json_answer
 from tests.scripted.server import ScriptedUpstream
-from trilogue.gateway.stored.compaction import PROMPT
+from trilogue.gateway.conversations.summaries import PROMPT
 
 ONE = "base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]"
 NAMES = ("path", "method", "item", "place", "other", "twice", "strict")

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from trilogue.gateway.stored.connection import MOST, ConnectionResponses, History
-from trilogue.gateway.stored.history import HistoryItem, unstored_items, without_foreign_reasoning
-from trilogue.state.responses import OriginAccount
+from trilogue.gateway.conversations.history import (
+    MOST,
+    ConnectionResponses,
+    History,
+    HistoryItem,
+    unstored_items,
+    without_foreign_reasoning,
+)
+from trilogue.gateway.conversations.store.types import OriginAccount
 
 HERE, THERE = OriginAccount("here", "a"), OriginAccount("there", "b")
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f", "arguments": "{}"}

@@ -11,10 +11,9 @@ import pytest
 from tests.gateway.pooling import ADMIN_KEY, Pooled, accepting, config, pooled, ranked
 from tests.gateway.process import until
 from tests.scripted import thread
-from trilogue.config import AdminSettings
-from trilogue.console import console_files
-from trilogue.gateway.admin.console_pages import WRONG_KEYS_PER_MINUTE
-from trilogue.gateway.admin.interface import AdminError
+from trilogue.gateway.admin.console import console_files
+from trilogue.gateway.admin.console.pages import WRONG_KEYS_PER_MINUTE
+from trilogue.gateway.admin.routes import AdminError
 from trilogue.gateway.admin.sessions import (
     LONGEST_SECONDS,
     SESSION_SECONDS,
@@ -23,8 +22,8 @@ from trilogue.gateway.admin.sessions import (
     session_of,
     token_of,
 )
-from trilogue.serving import HttpRequest
-from trilogue.serving.request import Head
+from trilogue.gateway.admin.settings import AdminSettings
+from trilogue.net.server.request import Head, HttpRequest
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.judges import sdk
 from trilogue import Protocol, StreamTranslator
 from trilogue.gateway.response.pass_through import PassThrough, StreamPath
 from trilogue.model import FailureKind
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 SUCCESS = {C: b"data: [DONE]", M: b"event: message_stop", R: b"event: response.completed"}

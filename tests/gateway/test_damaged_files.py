@@ -18,13 +18,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.gateway.process import started, until
-from trilogue.cli.local_admin import with_admin_key
-from trilogue.config import Config, ConfigError, Vault, load, state_file
-from trilogue.embedded.asgi_http import serve_http
-from trilogue.embedded.gateway import EmbeddedGateway
-from trilogue.gateway.setup.managed_keys import FILE_NAME, key_store
-from trilogue.keys import KeyOptions
-from trilogue.state.keys import Actor
+from trilogue.app.cli.local_admin import with_admin_key
+from trilogue.app.embed.asgi_http import serve_http
+from trilogue.app.embed.gateway import EmbeddedGateway
+from trilogue.app.stores import key_store
+from trilogue.config.config import Config
+from trilogue.config.load import load
+from trilogue.errors import ConfigError
+from trilogue.gateway.access.audit_log import Actor
+from trilogue.gateway.access.settings import KeyOptions
+from trilogue.storage.locations import ACCOUNTS_FILE, Locations, state_file
+from trilogue.storage.vault import Vault
 
 CONFIG = """\
 keys: [{name: limited, key: text-of-limited}]
@@ -48,8 +52,8 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["XDG_STATE_HOME"], before = str(folder), os.environ.get("XDG_STATE_HOME")
     (folder / "trilogue.yaml").write_text(CONFIG)
     Vault(folder / "trilogue").put("spare", "key-of-spare")
-    database = state_file({"XDG_STATE_HOME": str(folder)}, FILE_NAME, folder / "trilogue.yaml")
-    with closing(key_store(Config(), database)) as store:
+    places = Locations(state_file({"XDG_STATE_HOME": str(folder)}, ACCOUNTS_FILE, folder / "trilogue.yaml"))
+    with closing(key_store(places)) as store:
         store.create("made", KeyOptions(), None, Actor("tests"))
     with started(folder, CONFIG) as gateway, httpx2.Client(base_url=gateway.url, headers=KEY, timeout=20) as client:
         gateway.wait_for_log("admin interface")

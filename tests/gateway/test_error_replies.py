@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.record import RequestRecord
 from trilogue.gateway.request.failures import error_reply, for_client
 from trilogue.lint import lint_error
 from trilogue.model import Protocol
-from trilogue.pool.plan import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
-from trilogue.protocols.failure.codes import FINAL_CODES
+from trilogue.protocols.failure import FINAL_CODES
 from trilogue.protocols.registry import codec
+from trilogue.routing.pool.plan import CREDENTIAL, QUOTA
 
 EVERY_CLIENT = pytest.mark.parametrize("client", Protocol, ids=lambda protocol: f"to-{protocol.short}")
 EVERY_UPSTREAM = pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: f"from-{protocol.short}")

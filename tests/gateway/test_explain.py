@@ -16,11 +16,11 @@ from tests.gateway.process import until
 from tests.gateway.wire import Answer
 from tests.scripted import thread
 from tests.timing import eventually_async
-from trilogue.cli.explain import explain, explanation
-from trilogue.gateway.admin.failure_words import MEANINGS, consequence, meaning
+from trilogue.app.cli.explain import explain, explanation
+from trilogue.gateway.features.explain.request_view import MEANINGS, consequence, meaning
 from trilogue.model import Protocol
-from trilogue.pool import Attempt
-from trilogue.pool.health.classify import OTHERWISE, ROWS, Action, Scope
+from trilogue.routing.pool.classify import OTHERWISE, ROWS, Action, Scope
+from trilogue.routing.pool.decision import Attempt
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 MORE = """\

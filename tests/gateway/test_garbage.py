@@ -37,7 +37,7 @@ atexit.register(tell)
 KNOWN = re.compile(
     r"(?!trilogue\.|builtins\.frame$)"
     # A decoder and the tool call that it is in the middle of hold each other.
-    r"|trilogue\.(?:protocols|sse|jsontext|model)\."
+    r"|trilogue\.(?:protocols|base|model)\."
     # So do a policy that scans flowing text and its filter, and they hold the request.
     r"|.*\.(?:PolicyScan|ScanFilter|Context|Records)$"
 )

@@ -12,16 +12,16 @@ import structlog
 from structlog.testing import capture_logs
 
 from tests.gateway.process import started, until
-from trilogue.config import load
-from trilogue.embedded.gateway import EmbeddedGateway
+from trilogue.app.embed.gateway import EmbeddedGateway
+from trilogue.config.load import load
 from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside, in_thread
 
 CONFIG = 'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'
 BROKEN = """
-from trilogue.gateway.process.resources import Descriptors
-from trilogue.gateway.setup.managed_keys import ManagedKeys
-from trilogue.limits import LazyTable
+from trilogue.app.process.resources import Descriptors
+from trilogue.gateway.access.managed_keys import ManagedKeys
+from trilogue.gateway.limits.shared_table import LazyTable
 
 def fails(*_):
     raise OSError(28, 'no space left')
@@ -97,7 +97,7 @@ def test_an_embedded_gateway_ticks_on(tmp_path: Path, monkeypatch: pytest.Monkey
 
     async def main() -> list[str]:
         gateway = EmbeddedGateway(load(tmp_path / "trilogue.yaml", {}), None)
-        state = gateway._state
+        state = gateway._worker
         ticks = asyncio.Event()
         looks: list[int] = []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trilogue.gateway.setup.headers import forwarded_headers, with_query
+from trilogue.upstreams.headers import forwarded_headers, with_query
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.recordings import NO_CASES
 from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.model import Protocol
 from trilogue.policies import Policy, load_policies
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 SEEDS = 12
 

@@ -10,9 +10,8 @@ import pytest
 
 from trilogue import Protocol, Sealer
 from trilogue.errors import BadRequest
-from trilogue.gateway.observe.record import RequestRecord
-from trilogue.gateway.policies.driver import HookThreads
-from trilogue.gateway.policies.request_policies import RequestPolicies
+from trilogue.gateway.policies.run import HookThreads, RequestPolicies
+from trilogue.gateway.record import RequestRecord
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.judged_request import judged_call
 from trilogue.policies import Context, Pending, Policy, load_policies

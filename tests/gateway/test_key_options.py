@@ -18,7 +18,7 @@ from tests.gateway.pooling import ADMIN_KEY, Pooled, accepting, account, pooled
 from tests.gateway.process import until
 from tests.gateway.webhook_receiver import Receiver, receiver
 from tests.scripted import thread
-from trilogue.cli.app import app
+from trilogue.app.cli.app import app
 
 POLICIES = Path(__file__).with_name("policy_file.py")
 HOOK_SECRET = "webhook-secret-canary-91ce"

@@ -22,14 +22,17 @@ from tests.forking import run_text
 from tests.gateway.process import Started, started, until
 from tests.state.responses.postgres import Server
 from tests.timing import PATIENCE, turns
-from trilogue.config import load, state_file
-from trilogue.embedded.asgi_http import serve_http
-from trilogue.embedded.gateway import EmbeddedGateway
-from trilogue.gateway.setup import managed_keys
-from trilogue.gateway.setup.managed_keys import FILE_NAME, key_store, mark_file
-from trilogue.keys import KeyOptions
-from trilogue.state.keys import Actor, KeyStore
-from trilogue.state.store import StoreDamaged, StoreError
+from trilogue.app.embed.asgi_http import serve_http
+from trilogue.app.embed.gateway import EmbeddedGateway
+from trilogue.app.stores import key_store, locations_at
+from trilogue.config.load import load
+from trilogue.gateway.access import managed_keys
+from trilogue.gateway.access.audit_log import Actor
+from trilogue.gateway.access.key_store import KeyStore
+from trilogue.gateway.access.managed_keys import mark_file
+from trilogue.gateway.access.settings import KeyOptions
+from trilogue.storage.database import StoreDamaged, StoreError
+from trilogue.storage.locations import ACCOUNTS_FILE, KEYS_FILE, Locations, state_file
 
 CONFIG = 'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'
 ADMIN = "admin: {key: admin-key-canary-7d1e9a, port: 0}\n"
@@ -45,7 +48,7 @@ class Kept:
         self.file = folder / "trilogue.yaml"
         self.file.write_text(CONFIG + more)
         self.database = folder / "trilogue" / "keys.db"
-        with closing(key_store(load(self.file, {}), self.database)) as store:
+        with closing(key_store(locations_at(load(self.file, {}), self.database.with_name(ACCOUNTS_FILE)))) as store:
             self.works, self.revoked = make_keys(store)
 
     def copied(self, folder: Path) -> Path:
@@ -195,7 +198,7 @@ def test_a_folder_without_keys_needs_none(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_damage_of_a_row_is_told(tmp_path: Path) -> None:
     """A sound file may have what no gateway has written."""
-    with closing(key_store(load(None, {}), tmp_path / "keys.db")) as store:
+    with closing(key_store(Locations(tmp_path / ACCOUNTS_FILE))) as store:
         store.create("one", KeyOptions(), None, ACTOR)
         for column, value in [("digests", "{"), ("options", "[]"), ("created", "x"), ("stop_streams", 9)]:
             with closing(sqlite3.connect(tmp_path / "keys.db", isolation_level=None)) as raw:
@@ -216,7 +219,7 @@ def test_no_key_works_that_is_not_remembered(tmp_path: Path) -> None:
     file = tmp_path / "state" / "keys.db"
     file.parent.mkdir()
     mark_file(file).symlink_to(tmp_path / "not here" / "mark")
-    with closing(key_store(load(None, {}), file)) as store:
+    with closing(key_store(Locations(file.with_name(ACCOUNTS_FILE)))) as store:
         with pytest.raises(StoreError, match="cannot write"):
             store.create("one", KeyOptions(), None, ACTOR)
         assert store.all() == []
@@ -229,8 +232,9 @@ def test_commands_take_no_changes_away(tmp_path: Path) -> None:
     """Several threads of a gateway read the keys, and a command that ends is not the last one that has them open."""
     (tmp_path / "trilogue.yaml").write_text(CONFIG)
     environ = {"XDG_STATE_HOME": str(tmp_path)}
-    file = state_file(environ, FILE_NAME, tmp_path / "trilogue.yaml")
-    with closing(key_store(load(None, {}), file)) as store:
+    places = Locations(state_file(environ, ACCOUNTS_FILE, tmp_path / "trilogue.yaml"))
+    file = places.file(KEYS_FILE)
+    with closing(key_store(places)) as store:
         names = ("one", "two", "three")
         for name in names:
             store.create(name, KeyOptions(), None, ACTOR)
@@ -259,7 +263,7 @@ def postgres() -> Iterator[Server]:
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Started, Kept, Path]]:
     """A gateway process with two workers that was started with a damaged database."""
     folder = tmp_path_factory.mktemp("damaged")
-    database = state_file({"XDG_STATE_HOME": str(folder)}, FILE_NAME, folder / "trilogue.yaml")
+    database = state_file({"XDG_STATE_HOME": str(folder)}, KEYS_FILE, folder / "trilogue.yaml")
     kept = Kept(folder)
     shutil.move(kept.database, database)
     shutil.move(mark_file(kept.database), mark_file(database))
@@ -303,7 +307,7 @@ def test_postgresql_that_is_away_at_the_start(tmp_path: Path, postgres: Server) 
     url = postgres.new_database()
     text = f"{CONFIG}state: {{store: '{url}'}}\nseal_keys: [a-seal-key-that-is-long-enough-for-all]\n"
     (tmp_path / "trilogue.yaml").write_text(text)
-    with closing(key_store(load(tmp_path / "trilogue.yaml", {}), tmp_path / "elsewhere.db")) as store:
+    with closing(key_store(locations_at(load(tmp_path / "trilogue.yaml", {}), tmp_path / "elsewhere.db"))) as store:
         works, revoked = make_keys(store)
     postgres.stop()
     try:
@@ -327,7 +331,7 @@ def test_an_emptied_postgresql_opens_no_door(tmp_path: Path, postgres: Server) -
     (tmp_path / "trilogue.yaml").write_text(text)
     with started(tmp_path, text) as gateway:
         assert ask(gateway.url).status_code == 200
-        with closing(key_store(load(gateway.config_file, {}), tmp_path / "elsewhere.db")) as store:
+        with closing(key_store(locations_at(load(gateway.config_file, {}), tmp_path / "elsewhere.db"))) as store:
             store.create("one", KeyOptions(), None, ACTOR)
         until(lambda: ask(gateway.url).status_code == 401)
     other = postgres.new_database()

@@ -16,7 +16,7 @@ from tests.gateway.running import CLIENT_KEY
 from tests.gateway.sockets import socket_to
 from tests.gateway.wire import Answer, address, exchange, post, reached
 from tests.scripted.server import ScriptedUpstream
-from trilogue.jsontext.text import dump
+from trilogue.base.json_text import dump
 
 CONFIG = """\
 server:
@@ -42,8 +42,8 @@ providers:
 PATCH = """\
 import os
 import trilogue.gateway.endpoints.background as background
-import trilogue.state.responses.conversations as conversations
-from trilogue.state.responses import StoreUnavailable
+import trilogue.gateway.conversations.store.conversations as conversations
+from trilogue.storage.database import StoreUnavailable
 def failing(original, text, error):
     def replaced(*args):
         if os.path.exists(os.environ["FAULTS"] + "/" + text):

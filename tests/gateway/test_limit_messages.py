@@ -6,20 +6,28 @@ import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from trilogue.config import parse
+from trilogue.app.build import limit_rules
+from trilogue.config.load import parse
 from trilogue.errors import LimitReached
-from trilogue.gateway.setup.access import ClientKey
-from trilogue.gateway.setup.leases import LeaseKeeper
-from trilogue.gateway.setup.limiter import Asked, Limiter, LimitState
-from trilogue.gateway.setup.webhook import Webhook
-from trilogue.keys import KeyOptions
-from trilogue.limits import BudgetSettings, Estimate, RateLimits, Subject
-from trilogue.limits.leases import Leasing
-from trilogue.limits.table import LazyTable, LimitTable, MemoryTable
-from trilogue.state.store import StoreUnavailable
+from trilogue.gateway.access.client_keys import ClientKey
+from trilogue.gateway.access.settings import KeyOptions
+from trilogue.gateway.features.cluster.lease_keeper import LeaseKeeper
+from trilogue.gateway.limits.counting import Estimate, Subject
+from trilogue.gateway.limits.leasing import Leasing
+from trilogue.gateway.limits.limiter import Asked, Limiter, LimitState
+from trilogue.gateway.limits.settings import BudgetSettings, RateLimits
+from trilogue.gateway.limits.shared_table import LazyTable, LimitTable, MemoryTable
+from trilogue.gateway.limits.webhook import Webhook
+from trilogue.net.client.transport import HttpTransport
+from trilogue.storage.database import StoreUnavailable
+from trilogue.upstreams.build import pools_of, router_of
+from trilogue.upstreams.catalog import Catalog
+from trilogue.upstreams.refused_reasoning import RefusedReasoning
+from trilogue.upstreams.upstreams import Upstreams, UpstreamState
 
 CONFIG = b"""\
 providers:
@@ -62,7 +70,17 @@ def refusal(
     """Return the message of the last of some requests."""
     leases = None if leasing is None else Granted(leasing)
     state = LimitState(table, Webhook(), leases)
-    limiter = Limiter(parse(CONFIG, {}, Path()), state, lambda record, now: None)
+    config = parse(CONFIG, {}, Path())
+    known = UpstreamState(
+        pools_of(config, Random(1), config.server.workers), Catalog(), RefusedReasoning(), lambda: None
+    )
+    upstreams = Upstreams(config.providers, config.server.timeouts, lambda provider, proxy: HttpTransport(), known)
+    limiter = Limiter(
+        limit_rules(config),
+        state,
+        lambda record, now: None,
+        unpriced=lambda model: upstreams.unpriced(router_of(config), model),
+    )
     for _ in range(times - 1):
         asyncio.run(limiter.begin(key, Asked(model, ""), estimate))
     with pytest.raises(LimitReached) as caught:

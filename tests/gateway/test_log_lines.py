@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.timing import eventually_async
-from trilogue.gateway.log.lines import JOURNAL_LINES, MAX_TEXT, PIPE_BYTES, Journal, LogLine, sane
+from trilogue.base.text import MAX_TEXT, sane
+from trilogue.gateway.log.lines import JOURNAL_LINES, PIPE_BYTES, Journal, LogLine
 
 
 class Named(LogLine, kw_only=True):

@@ -14,9 +14,9 @@ from tests.gateway.sockets import KEY, socket_to
 from tests.judges.loss_header import members
 from tests.scripted.ask import body
 from tests.scripted.server import ScriptedUpstream
+from trilogue.base.sse import before_last_event
 from trilogue.lint import lint_stream
 from trilogue.model import Protocol
-from trilogue.sse import before_last_event
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 ASKED = {"trilogue-loss-comment": "true"}

@@ -15,7 +15,7 @@ from tests.scripted import thread
 from tests.scripted.http import json_answer
 from tests.scripted.server import ScriptedUpstream
 from trilogue.errors import BadRequest
-from trilogue.gateway.request.forms import FormReader
+from trilogue.gateway.request.uploads import FormReader
 
 CONFIG = """\
 keys:

@@ -20,8 +20,8 @@ from tests.scripted import thread
 from tests.scripted.http import json_answer, sse_answer, whole
 from tests.scripted.server import KEY, ScriptedUpstream
 from trilogue.errors import BadRequest
-from trilogue.gateway.request.batch_files import BatchLines
-from trilogue.gateway.request.named import objects_of
+from trilogue.gateway.request.ownership import objects_of
+from trilogue.gateway.request.uploads import BatchLines
 
 KEYS = """\
 keys:

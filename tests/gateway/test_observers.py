@@ -20,18 +20,18 @@ from tests.scripted.http import Do, chunk, stream_head
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import eventually_async
 from trilogue import Sealer
+from trilogue.app.worker import Worker
 from trilogue.capture import Sent
-from trilogue.config import load
-from trilogue.gateway.endpoints.app import Gateway, not_http
-from trilogue.gateway.observe.observer import ByteObserver, Observer, Observers
-from trilogue.gateway.observe.record import RequestRecord
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.setup.worker_state import WorkerState
+from trilogue.config.load import load
+from trilogue.gateway.endpoints.app import GatewayApp, not_http
+from trilogue.gateway.observer import ByteObserver, Observer, Observers
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, Protocol
-from trilogue.pool import Attempt
-from trilogue.serving import Headers, Listener
-from trilogue.serving.request import Head
-from trilogue.upstream import HttpTransport
+from trilogue.net.client.transport import HttpTransport
+from trilogue.net.server.listener import Listener
+from trilogue.net.server.request import Head
+from trilogue.net.server.responder import Headers
+from trilogue.routing.pool.decision import Attempt
 
 C, M = Protocol.CHAT, Protocol.MESSAGES
 FIRST_KEY, SECOND_KEY = "up-key-of-first", "up-key-of-second"
@@ -153,7 +153,8 @@ class Observed:
     """A gateway in this process, its upstream and what an observer has seen."""
 
     url: str
-    gateway: Gateway
+    app: GatewayApp
+    worker: Worker
     up: ScriptedUpstream
     seen: Seen
 
@@ -183,18 +184,22 @@ async def observed(folder: Path, *further: Observer) -> AsyncIterator[Observed]:
         text = CONFIG.replace("CLIENT_KEY", CLIENT_KEY).replace("UPSTREAM", up.url)
         file = folder / "trilogue.yaml"
         file.write_text(text.replace("FIRST", FIRST_KEY).replace("SECOND", SECOND_KEY))
-        state = WorkerState(folder / "pool.db", observers=[*further, seen])
-        services = Services(load(file, {}), lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state)
-        gateway = Gateway(services)
-        listener = Listener(gateway, not_http)
+        worker = Worker(
+            folder / "pool.db",
+            lambda: lambda _, proxy: HttpTransport(proxy=proxy),
+            Sealer.ephemeral(),
+            observers=[*further, seen],
+        )
+        app = GatewayApp(worker.gateway(load(file, {})))
+        listener = Listener(app, not_http)
         with socket.create_server(("127.0.0.1", 0)) as sock:
             await listener.open(sock)
             try:
-                yield Observed(f"http://127.0.0.1:{sock.getsockname()[1]}", gateway, up, seen)
+                yield Observed(f"http://127.0.0.1:{sock.getsockname()[1]}", app, worker, up, seen)
             finally:
                 await listener.drain(0)
-                await services.aclose()
-                await state.aclose()
+                await app.gateway.upstreams.aclose()
+                await worker.aclose()
 
 
 @pytest.mark.parametrize("client", [C, M], ids=["passed through", "translated"])
@@ -214,7 +219,7 @@ def test_ordinary_requests(tmp_path: Path, client: Protocol, stream: bool) -> No
             assert record.usage.output > 0
             assert record.decision is not None
             assert record.decision.outcome == "answered"
-            assert next(iter(run.gateway.services.history)) is record
+            assert next(iter(run.worker.history)) is record
             (attempt,) = record.decision.attempts
             assert attempt.protocol == "chat"
             assert attempt.connect is not None
@@ -381,7 +386,7 @@ def test_a_gateway_that_drains(tmp_path: Path, stream: bool) -> None:
             reader, writer = await asyncio.open_connection(*address(run.url))
             writer.write(request(C, "chat/text", stream=stream))
             await reached(run.up, 1)
-            run.gateway.running.stop_all()
+            run.app.running.stop_all()
             data = b""
             with suppress(TimeoutError):
                 async with asyncio.timeout(5):

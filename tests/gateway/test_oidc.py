@@ -20,11 +20,11 @@ from msgspec.structs import replace
 from tests.gateway.oidc import CLIENT_ID, CLIENT_SECRET, Claims, Provider, provider, unsigned
 from tests.gateway.pooling import ADMIN, Pooled, accepting, config, pooled, ranked
 from tests.scripted import thread
-from trilogue.config import Secret
-from trilogue.config.admin import OidcSignOn
+from trilogue.base.secrets import Secret
 from trilogue.gateway.admin import oidc_provider
 from trilogue.gateway.admin.id_tokens import ALGORITHMS
 from trilogue.gateway.admin.oidc_provider import Exchange, OidcProvider, ProviderError
+from trilogue.gateway.admin.settings import OidcSignOn
 
 SIGN_ON = """\
 admin:

@@ -28,8 +28,8 @@ from tests.gateway.wire import CASES, Answer, Case, name
 from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
 from tests.scripted.server import ScriptedUpstream
+from trilogue.app.cli.approvals import approvals
 from trilogue.capture import read_capture
-from trilogue.cli.approvals import approvals
 from trilogue.model import Protocol
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES

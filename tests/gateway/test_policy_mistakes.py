@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tests.forking import run_text
 from tests.gateway.process import environment, started
 from tests.gateway.wire import exchange, post
-from trilogue.cli.check import check
+from trilogue.app.cli.check import check
 
 DEMO = 'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\nadmin: {enabled: false}\n'
 GOOD = DEMO + "policies: {house: {use: tools, deny: [Bash], words: Not here.}}\nserver: {policies: [house]}\n"

@@ -21,11 +21,11 @@ from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import CASES
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
-from trilogue.config import state_file
+from trilogue.app.worker import WorkerPools
+from trilogue.base.clock import steady_time
 from trilogue.config.load import parse
-from trilogue.gateway.setup.worker_state import WorkerPools
 from trilogue.model import Failure, FailureKind, Protocol, Usage
-from trilogue.state import FILE_NAME, steady_time
+from trilogue.storage.locations import ACCOUNTS_FILE, state_file
 
 FREE = "pool: {sticky: false}"
 
@@ -105,7 +105,7 @@ def test_gateways_with_different_files_do_not_share_state(tmp_path: Path, up: Sc
     text = config(ranked("a", "b"), provider=FREE)
     with pooled(tmp_path / "one", text, up, environ=shared) as one, pooled(tmp_path / "two", text, up, environ=shared):
         assert one.admin.post("/accounts/chat/a/disable").status_code == 200
-        _written(state_file(shared, FILE_NAME, one.gateway.config_file), "Switched")
+        _written(state_file(shared, ACCOUNTS_FILE, one.gateway.config_file), "Switched")
     with pooled(tmp_path / "two", text, up, environ=shared) as two:
         assert two.accounts()["chat/a"]["state"] == "ready"
     with pooled(tmp_path / "one", text, up, environ=shared) as one:
@@ -127,12 +127,12 @@ def test_requests_under_way_are_counted_over_reloads_without_a_file(tmp_path: Pa
     """With a single worker too: what they hold, what they have cost, what they have found out."""
     settings = parse(KEEPING_NOTHING.encode(), {}, tmp_path)
     accounts = WorkerPools(tmp_path / "pool.db")
-    pools = accounts.take(settings)
+    pools = accounts.configure(settings)
     now = steady_time()
     running = [pools.begin(now, f"r{number}", [("p", "m")]) for number in range(2)]
     assert [step.account for journey in running if (step := journey.next(now))] == ["a", "a"]
     for _ in range(2):
-        pools = accounts.take(settings)
+        pools = accounts.configure(settings)
     assert [line["in_flight"] for line in pools.overview(now)] == [2, 0]
     running[0].finished(now, Usage(fresh=3_000_000))
     accounts.sync()
@@ -147,11 +147,11 @@ def test_requests_under_way_are_counted_over_reloads_without_a_file(tmp_path: Pa
 def test_requests_under_way_are_counted_when_a_reload_begins_to_keep_state(tmp_path: Path) -> None:
     """They report to the pools of the new configuration, whichever store those have."""
     accounts = WorkerPools(tmp_path / "pool.db")
-    pools = accounts.take(parse(KEEPING_NOTHING.encode(), {}, tmp_path))
+    pools = accounts.configure(parse(KEEPING_NOTHING.encode(), {}, tmp_path))
     now = steady_time()
     running = pools.begin(now, "r", [("p", "m")])
     assert running.next(now) is not None
-    pools = accounts.take(parse(KEEPING_NOTHING.replace("false", "true").encode(), {}, tmp_path))
+    pools = accounts.configure(parse(KEEPING_NOTHING.replace("false", "true").encode(), {}, tmp_path))
     assert next(pools.overview(now))["in_flight"] == 1
     running.finished(now, Usage(fresh=3_000_000))
     accounts.sync()

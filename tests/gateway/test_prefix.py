@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trilogue.gateway.observe.prefix import first_difference
+from trilogue.gateway.conversations.cache_sessions import first_difference
 
 Body = dict[str, Any]
 MARK = {"type": "ephemeral"}

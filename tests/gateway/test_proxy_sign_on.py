@@ -11,11 +11,10 @@ import pytest
 
 from tests.gateway.pooling import ADMIN, Pooled, accepting, config, pooled, ranked
 from tests.scripted import thread
-from trilogue.config.admin import ProxySignOn
-from trilogue.gateway.admin.interface import AdminError
-from trilogue.gateway.admin.proxy_sign_on import proxy_user
-from trilogue.serving import HttpRequest
-from trilogue.serving.request import Head
+from trilogue.gateway.admin.identity import proxy_user
+from trilogue.gateway.admin.routes import AdminError
+from trilogue.gateway.admin.settings import ProxySignOn
+from trilogue.net.server.request import Head, HttpRequest
 
 SECRET = "proxy-secret-canary-91c2"
 SETTINGS = """\

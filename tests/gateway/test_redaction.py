@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from trilogue.gateway.log.redaction import Redactor
 from trilogue.model import Failure, FailureKind
+from trilogue.upstreams.redaction import Redactor
 
 KEY = "ab/cd<ef+gh==XY.z0123456789"
 

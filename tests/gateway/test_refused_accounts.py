@@ -26,7 +26,7 @@ routes:
 pool: {{retry_budget: {{ratio: 0, floor: 0}}}}
 {ADMIN}
 """
-SOON = "import trilogue.pool.health.health as health\nhealth.FIRST_PROBE = 0.3"
+SOON = "import trilogue.routing.pool.health as health\nhealth.FIRST_PROBE = 0.3"
 """a test request after less than two seconds"""
 EVERY_CLIENT = pytest.mark.parametrize("client", Protocol, ids=lambda protocol: protocol.short)
 

@@ -12,9 +12,9 @@ import pytest
 from tests.gateway.running import PROVIDERS, Gateway, running
 from tests.scripted.ask import body as ask_body
 from tests.scripted.server import ScriptedUpstream
-from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.translate.reasoning.removal import strip_reasoning
+from trilogue.upstreams.refused_reasoning import RefusedReasoning
 
 OWN, FIRST, SECOND = "own-" * 20, "first-foreign-" * 8, "second-foreign-" * 8
 

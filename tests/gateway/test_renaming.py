@@ -15,7 +15,7 @@ from tests.scripted.server import ScriptedUpstream
 from trilogue.gateway.response.pass_through import RenamingPassThrough, renamed
 from trilogue.lint import lint_response, lint_stream
 from trilogue.model import Protocol
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 NAME = "my-\u00e9toile"
 CONFIG = (

@@ -16,13 +16,14 @@ from tests.gateway.running import PROVIDERS
 from tests.gateway.wire import CASES, Answer, exchange, post
 from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
+from trilogue.app.cli.replay import replay
 from trilogue.capture import read_capture
 from trilogue.capture.judged import judge_capture
-from trilogue.cli.replay import replay
-from trilogue.compare import ComparedDocument, Kind, compare_documents, is_stream
 from trilogue.model import Protocol
 from trilogue.policies import load_policies
-from trilogue.policies.driving import settle
+from trilogue.policies.engine import settle
+from trilogue.translate.compare.detect import DocumentKind, is_stream
+from trilogue.translate.compare.documents import ComparedDocument, compare_documents
 
 POLICY = {"use": "tools", "name": "house", "deny": ["get_weather"], "words": "Not today."}
 KEYS = """\
@@ -63,7 +64,7 @@ def asked(served: Pooled, key: str) -> list[Answer]:
 
 
 def document(client: Protocol, data: bytes) -> ComparedDocument:
-    return ComparedDocument(Kind.STREAM if is_stream(data) else Kind.RESPONSE, client, data)
+    return ComparedDocument(DocumentKind.STREAM if is_stream(data) else DocumentKind.RESPONSE, client, data)
 
 
 @pytest.mark.parametrize("key", ["free", "ruled"])

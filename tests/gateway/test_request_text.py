@@ -24,11 +24,10 @@ from tests.gateway.wire import exchange, post, request
 from tests.scripted import thread
 from tests.scripted.ask import PATHS
 from tests.scripted.server import ScriptedUpstream
+from trilogue.gateway.log.access_log import count, duration, level_of, request_text
 from trilogue.gateway.log.lines import TextStyle
 from trilogue.gateway.log.setup import wants_colours
-from trilogue.gateway.observe.access_log import level_of
-from trilogue.gateway.observe.record import RequestRecord
-from trilogue.gateway.observe.request_text import count, duration, request_text
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Loss, Protocol, Usage
 
 PLAIN, COLOURED = TextStyle(False), TextStyle(True)

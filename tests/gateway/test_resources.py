@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="anoth
 
 MEGABYTE = 1024 * 1024
 NO_CTYPES = "import sys\nsys.modules['ctypes'] = None"
-RESTS_SOON = "import trilogue.gateway.process.worker as server\nserver.IDLE_TICKS = 3"
+RESTS_SOON = "import trilogue.app.process.worker as server\nserver.IDLE_TICKS = 3"
 
 
 def send(gateway: Started, size: int, times: int) -> None:

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from tests.gateway.pooling import Pooled, accepting, account, pooled
 from tests.scripted import thread
-from trilogue.cli.app import app
-from trilogue.cli.explain import explanation
+from trilogue.app.cli.app import app
+from trilogue.app.cli.explain import explanation
 
 POLICIES = Path(__file__).with_name("policy_file.py")
 KEYS = [{"name": "all", "key": "text-of-all"}, {"name": "bound", "key": "text-of-bound", "routes": ["judged"]}]

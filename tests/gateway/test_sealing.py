@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.postgres import Server
-from trilogue.config import Config, Secret, StateSettings
-from trilogue.gateway.setup.sealing import NoSealKey, known_keys, stored_sealer
-from trilogue.state.database import PostgresqlDatabase
-from trilogue.state.shared_secret import shared_secret
+from trilogue.app.sealing import NoSealKey, known_keys, stored_sealer
+from trilogue.base.secrets import Secret
+from trilogue.config.config import Config
+from trilogue.gateway.conversations.settings import StateSettings
+from trilogue.storage.postgresql import PostgresqlDatabase
+from trilogue.storage.shared_secret import shared_secret
 
 
 def config(url: str, *seal_keys: str) -> Config:

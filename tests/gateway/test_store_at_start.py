@@ -14,7 +14,7 @@ import httpx2
 from tests.gateway.process import command, environment, started
 from tests.gateway.running import running
 from tests.scripted.server import ScriptedUpstream
-from trilogue.config import state_file
+from trilogue.storage.locations import state_file
 
 PASSWORD = "fake-canary-pw"
 DEMO = 'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'

@@ -10,12 +10,19 @@ from typing import Any
 import pytest
 
 from tests.timing import eventually_async
-from trilogue.gateway.setup.response_store import MEMORY, GatewayStore
-from trilogue.gateway.stored import jobs
-from trilogue.gateway.stored.fields import read_state_fields
-from trilogue.gateway.stored.jobs import CANCELLED, FAILED, BackgroundJob
-from trilogue.gateway.stored.turn import begin_turn
-from trilogue.state.responses import CommitUnsure, JobEvents, NotFound, StoreLimits, StoreUnavailable
+from trilogue.gateway.conversations import jobs
+from trilogue.gateway.conversations.jobs import CANCELLED, FAILED, BackgroundJob
+from trilogue.gateway.conversations.request_fields import read_state_fields
+from trilogue.gateway.conversations.store.types import (
+    CommitUnsure,
+    JobEvents,
+    NotFound,
+    StoreLimits,
+    StoreUnavailable,
+)
+from trilogue.gateway.conversations.stores import GatewayStore
+from trilogue.gateway.conversations.turn import begin_turn
+from trilogue.storage.locations import MEMORY
 
 KEY = b"fake key for tests: not a secret"
 OWNER = "owner"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trilogue.gateway.response.tool_finder import LONGEST, MOST, arguments_of, find_tools
-from trilogue.translate.tools.provider_search import DeferredTool
+from trilogue.translate.tools.deferred import DeferredTool
 
 
 def tool(

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from trilogue import Sealer
-from trilogue.config import Config
+from trilogue.app.worker import Worker
+from trilogue.config.config import Config
 from trilogue.config.load import parse
-from trilogue.gateway.observe.observer import Observer
-from trilogue.gateway.observe.record import RequestRecord
-from trilogue.gateway.setup.access import owner_of
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.setup.worker_state import CarriedOver, WorkerState
+from trilogue.gateway.access.client_keys import owner_of
+from trilogue.gateway.gateway import Gateway
+from trilogue.gateway.observer import Observer
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.upstream import HttpTransport
+from trilogue.net.client.transport import HttpTransport
 
 BASE: dict[str, Any] = {
     "pool": {"persist": False},
@@ -34,21 +34,27 @@ def configured(folder: Path, **changes: Any) -> Config:
     return parse(json.dumps(BASE | changes).encode(), {}, folder)
 
 
-def used(carried: CarriedOver) -> None:
+def worker(folder: Path, *observers: Observer) -> Worker:
+    return Worker(
+        folder / "pool.db", lambda: lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), None, observers
+    )
+
+
+def used(gateway: Gateway) -> None:
     """Every memory has something of everyone."""
     for provider, account in (("p", "p-1"), ("p", "p-2"), ("q", "q")):
-        carried.refused_reasoning.learn(provider, account, BODY, Protocol.MESSAGES, FAILURE)
+        gateway.upstreams.refused_reasoning.learn(provider, account, BODY, Protocol.MESSAGES, FAILURE)
 
 
 def test_nothing_is_forgotten_if_nothing_has_changed(tmp_path: Path) -> None:
     """What running requests add later is known too: the memories are the same objects."""
-    state = WorkerState(tmp_path / "pool.db")
-    first = state.take(configured(tmp_path))
-    second = state.take(configured(tmp_path, aliases={"fast": "p/text"}))
+    state = worker(tmp_path)
+    first = state.gateway(configured(tmp_path))
+    second = state.gateway(configured(tmp_path, aliases={"fast": "p/text"}))
     used(first)
     assert second.stores == first.stores
-    assert second.refused_reasoning.known.keys() == {("p", "p-1"), ("p", "p-2"), ("q", "q")}
-    assert second.pools is not first.pools
+    assert second.upstreams.refused_reasoning.known.keys() == {("p", "p-1"), ("p", "p-2"), ("q", "q")}
+    assert second.upstreams.pools is not first.upstreams.pools
     state.close()
 
 
@@ -61,14 +67,14 @@ def test_a_key_that_has_changed_owns_nothing() -> None:
 
 def test_stores(tmp_path: Path) -> None:
     """They stay the same until the settings change. Without a store, reasoning is still kept in memory."""
-    state = WorkerState(tmp_path / "pool.db")
-    first = state.take(configured(tmp_path)).stores
+    state = worker(tmp_path)
+    first = state.gateway(configured(tmp_path)).stores
     assert first.durable is not None
     assert first.durable.store.name.endswith("responses.db")
-    elsewhere = state.take(configured(tmp_path, state=str(tmp_path / "other.db"))).stores
+    elsewhere = state.gateway(configured(tmp_path, state=str(tmp_path / "other.db"))).stores
     assert elsewhere.durable is not None
     assert elsewhere.durable.store.name.endswith("other.db")
-    nothing = state.take(configured(tmp_path, state="none")).stores
+    nothing = state.gateway(configured(tmp_path, state="none")).stores
     assert nothing.durable is None
     assert nothing.volatile is first.volatile
     state.close()
@@ -76,24 +82,24 @@ def test_stores(tmp_path: Path) -> None:
 
 def test_an_account_that_has_changed_has_refused_nothing(tmp_path: Path) -> None:
     """Another key may belong to who made the reasoning."""
-    state = WorkerState(tmp_path / "pool.db")
-    used(state.take(configured(tmp_path)))
+    state = worker(tmp_path)
+    used(state.gateway(configured(tmp_path)))
     p, q = BASE["providers"]["p"], BASE["providers"]["q"]
     changed = {"p": p | {"accounts": ["first-key", "third"]}, "q": q | {"pool": {"sticky": False}}}
-    second = state.take(configured(tmp_path, providers=changed))
-    assert second.refused_reasoning.known.keys() == {("p", "p-1"), ("q", "q")}
+    second = state.gateway(configured(tmp_path, providers=changed))
+    assert second.upstreams.refused_reasoning.known.keys() == {("p", "p-1"), ("q", "q")}
     elsewhere = {"p": p | {"base_url": "http://127.0.0.1:7"}}
-    assert state.take(configured(tmp_path, providers=elsewhere)).refused_reasoning.known == {}
+    assert state.gateway(configured(tmp_path, providers=elsewhere)).upstreams.refused_reasoning.known == {}
     state.close()
 
 
 def test_lists_of_models(tmp_path: Path) -> None:
     """A provider that has changed is asked again."""
-    state = WorkerState(tmp_path / "pool.db")
-    catalog = state.take(configured(tmp_path)).catalog
+    state = worker(tmp_path)
+    catalog = state.gateway(configured(tmp_path)).upstreams.catalog
     cached = {name: catalog.cached(name) for name in "pq"}
     changed = BASE["providers"] | {"p": BASE["providers"]["p"] | {"accounts": ["another"]}}
-    second = state.take(configured(tmp_path, providers=changed)).catalog
+    second = state.gateway(configured(tmp_path, providers=changed)).upstreams.catalog
     assert second.cached("q") is cached["q"]
     assert second.cached("p") is not cached["p"]
     state.close()
@@ -101,17 +107,21 @@ def test_lists_of_models(tmp_path: Path) -> None:
 
 def test_recent_requests(tmp_path: Path) -> None:
     """They can be looked up after a reload, and running requests of the old configuration are still added."""
-    state = WorkerState(tmp_path / "pool.db")
-    first = state.take(configured(tmp_path)).history
+    state = worker(tmp_path)
+    state.gateway(configured(tmp_path))
+    first = state.history
     for number in range(3):
         first.request_ended(RequestRecord(request_id=f"req_{number}", began_at=0.0, status=200))
-    assert state.take(configured(tmp_path, aliases={"fast": "p/text"})).history is first
-    fewer = state.take(configured(tmp_path, admin={"keep_requests": 2})).history
+    state.gateway(configured(tmp_path, aliases={"fast": "p/text"}))
+    assert state.history is first
+    state.gateway(configured(tmp_path, admin={"keep_requests": 2}))
+    fewer = state.history
     assert [record.request_id for record in fewer] == ["req_2", "req_1"]
     first.request_ended(RequestRecord(request_id="refused", began_at=0.0, status=401))
     first.request_ended(RequestRecord(request_id="req_4", began_at=0.0, status=200))
     assert [record.request_id for record in fewer] == ["req_4", "req_2"]
-    off = state.take(configured(tmp_path, admin={"enabled": False})).history
+    state.gateway(configured(tmp_path, admin={"enabled": False}))
+    off = state.history
     assert (len(off), off.limit) == (0, 0)
     state.close()
 
@@ -119,13 +129,11 @@ def test_recent_requests(tmp_path: Path) -> None:
 def test_observers(tmp_path: Path) -> None:
     """The ones that the worker was started with see the requests of every configuration."""
     observer = Counter()
-    state = WorkerState(tmp_path / "pool.db", observers=[observer])
+    state = worker(tmp_path, observer)
     for _ in range(2):
-        services = Services(
-            configured(tmp_path), lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state
-        )
-        assert services.observers.request_began is not None
-        services.observers.request_began(RequestRecord(request_id="req_1", began_at=0.0))
+        gateway = state.gateway(configured(tmp_path))
+        assert gateway.observers.request_began is not None
+        gateway.observers.request_began(RequestRecord(request_id="req_1", began_at=0.0))
     assert observer.began == 2
     state.close()
 

@@ -9,11 +9,15 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from trilogue.cli.app import app
-from trilogue.config import Config, ConfigError, parse, reason_not_to_start
-from trilogue.config.foreign import FOREIGN, Foreign, foreign_format
-from trilogue.importers import Imported, import_file
+from trilogue.app.cli.app import app
+from trilogue.config.checks import reason_not_to_start
+from trilogue.config.config import Config
+from trilogue.config.importers.run import Imported, import_file
+from trilogue.config.importers.source import FOREIGN, Foreign, foreign_format
+from trilogue.config.load import parse
+from trilogue.errors import ConfigError
 from trilogue.model import Protocol
+from trilogue.upstreams.build import router_of
 
 FILES = Path(__file__).parent / "files"
 NAMES: dict[Foreign, str] = {
@@ -36,7 +40,7 @@ def loaded(result: Imported) -> Config:
 
 
 def route(config: Config, model: str) -> list[str]:
-    return [f"{target.provider}/{target.model}" for target in config.router().resolve(model).targets]
+    return [f"{target.provider}/{target.model}" for target in router_of(config).resolve(model).targets]
 
 
 def dropped(result: Imported) -> dict[str, str]:

@@ -13,7 +13,7 @@ from tests.importers.test_importers import FILES, VARIABLE, dropped
 from tests.scripted import thread
 from tests.scripted.http import json_answer
 from tests.scripted.server import ScriptedUpstream, key_of
-from trilogue.importers import import_file
+from trilogue.config.importers.run import import_file
 
 
 def test_every_model_of_a_litellm_file_is_served(tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -13,10 +13,11 @@ from tests.inprocess.sdks import Sdks
 from tests.scripted.scenario import ANSWER_TEXT
 from tests.scripted.server import KEY, ScriptedUpstream
 from trilogue import ClientError, HttpSettings, Protocol
-from trilogue.config.network import url_fault
-from trilogue.inprocess import clients
-from trilogue.inprocess.upstream import find_upstream
-from trilogue.presets import PRESETS, Preset
+from trilogue.app.embed.sdk import clients
+from trilogue.app.embed.sdk.upstream import find_upstream
+from trilogue.base.addresses import url_fault
+from trilogue.vendors.table import PRESETS
+from trilogue.vendors.vendor import Preset
 
 FAKE = "fake-key-for-tests"
 

@@ -5,18 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from trilogue.limits import (
-    BILLION,
-    BudgetSettings,
-    Estimate,
-    RateLimits,
-    Refused,
-    Subject,
-    admit,
-    budgets_standing,
-    settle,
-)
-from trilogue.limits.slots import PERIODS, ROW, period_end, period_start
+from trilogue.gateway.limits.counters import PERIODS, ROW, period_end, period_start
+from trilogue.gateway.limits.counting import Estimate, Refused, Subject, admit, settle
+from trilogue.gateway.limits.leasing import BILLION
+from trilogue.gateway.limits.remaining import budgets_standing
+from trilogue.gateway.limits.settings import BudgetSettings, RateLimits
 
 NOON = 1_763_467_200.0
 """noon on a Tuesday, 18 November 2025, UTC"""

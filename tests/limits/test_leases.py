@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from trilogue.limits import BudgetSettings, Estimate, Grant, Leasing, RateLimits, Refused, Subject, admit, shortage
-from trilogue.limits.leases import (
+from trilogue.gateway.limits.counters import ROW
+from trilogue.gateway.limits.counting import Estimate, Refused, Subject, admit, shortage
+from trilogue.gateway.limits.leasing import (
     ASK_SECONDS,
     LEASE_SECONDS,
+    Grant,
+    Leasing,
     all_counters,
     begin_ask,
     counters,
@@ -15,7 +18,7 @@ from trilogue.limits.leases import (
     give_back,
     take_grants,
 )
-from trilogue.limits.slots import ROW
+from trilogue.gateway.limits.settings import BudgetSettings, RateLimits
 
 NOON = 1_763_467_200.0
 NOTHING = Estimate(0, 0)

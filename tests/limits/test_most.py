@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trilogue.errors import BadRequest
-from trilogue.limits.most import Facts, Model, most, read_facts
+from trilogue.gateway.limits.most import Facts, Model, most, read_facts
 from trilogue.protocols.registry import CODECS
 
 MODEL = Model(context_window=1000, output_limit=100)

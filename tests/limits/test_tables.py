@@ -13,21 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.timing import PATIENCE
-from trilogue.limits import (
-    BudgetSettings,
-    Estimate,
-    LimitsFull,
-    LimitTable,
-    MemoryTable,
-    RateLimits,
-    Refused,
-    Subject,
-    admit,
-    budgets_standing,
-    settle,
-)
-from trilogue.limits.slots import RUNNING
-from trilogue.state.shared_table import SharedTable
+from trilogue.gateway.limits.counters import RUNNING
+from trilogue.gateway.limits.counting import Estimate, Refused, Subject, admit, settle
+from trilogue.gateway.limits.remaining import budgets_standing
+from trilogue.gateway.limits.settings import BudgetSettings, RateLimits
+from trilogue.gateway.limits.shared_table import LimitsFull, LimitTable, MemoryTable, SharedTable
 
 NOW = 1_763_467_200.0
 ONE = Subject("key", "one", RateLimits(requests_per_day=500), BudgetSettings(day=1.0))

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.recordings import recordings
+from trilogue.base.sse import SseEvent
 from trilogue.lint import Finding, lint_error, lint_request, lint_response, lint_stream
 from trilogue.model import Protocol
-from trilogue.sse import SseEvent
 
 OFFICIAL = {
     "chat": (Protocol.CHAT, "openai"),

@@ -14,9 +14,9 @@ from tests.lint.goldens import (
     messages_stream,
     messages_text_stream,
 )
+from trilogue.base.sse import SseEvent, SseParser
 from trilogue.lint import Finding, StreamLinter, lint_stream
 from trilogue.model import Protocol
-from trilogue.sse import SseEvent, SseParser
 
 GOLDENS = [
     (Protocol.CHAT, chat_stream()),

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from tests.gateway.running import CLIENT_KEY
 from tests.timing import pause_for, turns
-from trilogue.state.ledger import Counts
+from trilogue.gateway.features.usage.ledger.live_file import Counts
 
 REQUEST_SECONDS = 60.0
 """A request that has no end by then hangs."""

@@ -6,8 +6,9 @@ import asyncio
 from pathlib import Path
 
 from tests.machines.nodes import Cluster
-from trilogue.state.database import PostgresqlDatabase
-from trilogue.state.ledger import Counts, LedgerTables, UsageQuery, read_usage
+from trilogue.gateway.features.usage.ledger.live_file import Counts
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery, read_usage
+from trilogue.storage.postgresql import PostgresqlDatabase
 
 
 def counted(url: str) -> Counts:

@@ -26,7 +26,7 @@ from tests.mapping.cases import (
 )
 from tests.mapping.test_turns import TOOLS, call, told
 from trilogue import LOSSES, ClientError, Target
-from trilogue.profiles import Profile
+from trilogue.vendors.profile import Profile
 
 LOGPROBS: Body = {"content": [{"token": "x", "logprob": -1.0, "bytes": None, "top_logprobs": []}], "refusal": None}
 TWO = [*choice(content="a"), {"index": 1, "finish_reason": "stop", "message": {"role": "assistant", "content": "b"}}]

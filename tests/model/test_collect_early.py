@@ -8,9 +8,9 @@ import pytest
 
 from tests.mapping.streams import Block as Said
 from tests.mapping.streams import Habits, write
+from trilogue.base.sse import SseParser
 from trilogue.model import Collector, Protocol, Sequencer, Text, ToolCall
 from trilogue.protocols.registry import codec
-from trilogue.sse import SseParser
 
 SAID = [
     Said("text", ("Let me", " look.")),

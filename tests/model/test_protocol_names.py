@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from trilogue import Protocol, translate_request
-from trilogue.cli.app import app
-from trilogue.config import parse
+from trilogue.app.cli.app import app
+from trilogue.config.load import parse
 from trilogue.config.schema import json_schema
 from trilogue.errors import TrilogueError
-from trilogue.gateway.admin.routing_pages import asked_protocol
+from trilogue.gateway.features.explain.routing import asked_protocol
 from trilogue.lint import lint_response
 
 NAMES = {

@@ -18,7 +18,7 @@ def test_no_key_gets_more_than_it_may(seed: int) -> None:
 
 def test_the_oracle_finds_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a gateway that reserves and charges nothing, keys spend more than they may."""
-    monkeypatch.setattr("trilogue.gateway.setup.limiter.Limiter.settle", lambda *_: None)
-    monkeypatch.setattr("trilogue.gateway.setup.services.Services.most_cost", lambda *_: 0)
+    monkeypatch.setattr("trilogue.gateway.limits.limiter.Limiter.settle", lambda *_: None)
+    monkeypatch.setattr("trilogue.upstreams.upstreams.Upstreams.most_cost", lambda *_: 0)
     problems, _ = world_of(1, 600)
     assert any("are used, and" in one for one in problems)

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from trilogue.errors import UpstreamConnect, UpstreamTimeout, UpstreamTruncated
-from trilogue.upstream import UpstreamRequest
+from trilogue.net.client.interface import UpstreamRequest
 
 WINDOW, LONGEST = 60_000, 8_000
 """tokens of the models with limits that the configuration knows"""

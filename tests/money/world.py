@@ -28,14 +28,18 @@ from tests.money.upstream import (
 )
 from tests.timing import turns
 from trilogue import Sealer
-from trilogue.config import Config, ProviderSettings, parse
-from trilogue.embedded.asgi_http import serve_http
-from trilogue.gateway.endpoints.app import Gateway
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.setup.worker_state import WorkerState, limits_file
-from trilogue.gateway.usage.observer import UsageObserver
-from trilogue.state.database import SqliteDatabase
-from trilogue.state.ledger import LedgerTables, UsageLedger, UsageQuery
+from trilogue.app.embed.asgi_http import serve_http
+from trilogue.app.worker import Worker
+from trilogue.config.config import Config
+from trilogue.config.load import parse
+from trilogue.gateway.endpoints.app import GatewayApp
+from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery
+from trilogue.gateway.features.usage.observer import UsageObserver
+from trilogue.storage.locations import LIMITS_FILE, Locations
+from trilogue.storage.sqlite import SqliteDatabase
+from trilogue.upstreams.build import router_of
+from trilogue.upstreams.settings import ProviderSettings
 
 KEYS = 60
 NANO = 10**9
@@ -169,16 +173,17 @@ class World:
         self._pool = folder / "pool.db"
         tables = LedgerTables(SqliteDatabase(folder / "usage.db"))
         self.usage = UsageObserver(UsageLedger(tables, folder / "usage.live", 400.0))
-        self.usage.configure(config)
-        self.state = WorkerState(self._pool, None, [self.usage])
+        books = {name: one.price_book() for name, one in config.providers.items()}
+        self.usage.configure(router_of(config), books)
         servers = {name: HostileServer(name) for name in config.providers}
-        self.services = Services(config, _transports(servers, config), Sealer([bytes(32)]), self.state)
-        self.app = Gateway(self.services)
+        self.state = Worker(self._pool, lambda: _transports(servers, config), Sealer([bytes(32)]), None, [self.usage])
+        self.gateway = self.state.gateway(config)
+        self.app = GatewayApp(self.gateway)
         self.statuses: dict[str, int] = {}
 
     @property
     def limits_file(self) -> Path:
-        return limits_file(self._pool)
+        return Locations(self._pool).file(LIMITS_FILE)
 
     async def one(self, number: int) -> None:
         """Send one request, and note what must not have happened."""
@@ -239,10 +244,10 @@ class World:
         No other machine may have counted for these keys.
         """
         for number, kind in enumerate(self.kinds):
-            key = self.services.keys.find([f"text-of-{number}"])
+            key = self.gateway.access.keys.find([f"text-of-{number}"])
             if key is None or kind.budget is None:
                 continue
-            _, (budget,) = await self.services.limiter.standing(key)
+            _, (budget,) = await self.gateway.limiter.standing(key)
             charged, used = round(budget.spent * NANO), self.book.get(number, "used")
             slack = 2 * self.book.get(number, "sent") + 2
             if budget.reserved:
@@ -255,7 +260,7 @@ class World:
                 self.book.problems.append(text)
 
     async def close(self) -> None:
-        await self.services.aclose()
+        await self.gateway.upstreams.aclose()
         await self.state.aclose()
         self.usage.close()
 

@@ -28,12 +28,12 @@ from tests.policies.passing import Passed
 from tests.policies.proof import WAYS
 from tests.policies.servers import HABITS, INCOMPATIBLE, framed
 from trilogue import ResponseTranslator, collect_stream
+from trilogue.base.json_text import dump
 from trilogue.errors import TrilogueError
-from trilogue.jsontext.text import dump
 from trilogue.model import Block, Ledger, Protocol
 from trilogue.policies import PASS, Context, Policy, PolicyRun, judge_response, load_policies
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 PROGRESS = 1000
 PHRASE = "Project Nightfall"

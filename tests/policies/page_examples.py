@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trilogue.config import parse
+from trilogue.config.load import parse
 from trilogue.config.policies import make_policy
 from trilogue.model import Block, Protocol, Refusal, Request, Response, Role, Stop, StopReason, Text, ToolCall, Turn
 from trilogue.policies import Pending, Policy, PolicyRun, judge_request, judge_response, text_of

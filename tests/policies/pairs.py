@@ -12,7 +12,7 @@ from trilogue import ResponseTranslator, StreamTranslator, collect_stream
 from trilogue.lint import Finding, lint_response, lint_stream
 from trilogue.model import Collector, Event, Ledger, Opaque, OpaqueKind, Protocol, Request, Response, Sequencer
 from trilogue.policies import Context, Pending, Policy, PolicyRun, judge_request, judge_response
-from trilogue.policies.driving import no_answers, settle
+from trilogue.policies.engine import no_answers, settle
 from trilogue.protocols.registry import codec
 
 PAIRS = [(source, target) for source in (C, M, R) for target in (C, M, R)]

@@ -11,9 +11,9 @@ from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.lint import lint_response, lint_stream
 from trilogue.model import Ledger, Protocol, Request, Response
 from trilogue.policies import Context, Policy, PolicyRun, judge_request, judge_response
-from trilogue.policies.driving import no_answers, settle
+from trilogue.policies.engine import no_answers, settle
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 
 class Passed:

@@ -31,8 +31,8 @@ from tests.policies.servers import generated
 from tests.policies.test_generated import ByContent, Everything, Nothing, Vowels
 from tests.policies.test_shipped_pairs import ASK, CASES, decisions, refusing, summary
 from trilogue import collect_stream
+from trilogue.base.json_text import parse_object
 from trilogue.errors import UpstreamError
-from trilogue.jsontext.text import parse_object
 from trilogue.model import OpaqueKind, Protocol, Reasoning, Refusal, Response, Text, ToolCall
 from trilogue.policies import Policy, PolicyRun
 from trilogue.protocols.registry import codec

@@ -20,8 +20,8 @@ from trilogue.policies import (
     judge_response,
     load_policy,
 )
-from trilogue.policies.records import trouble_words
-from trilogue.policies.shipped.approve import Approval, ApprovalQuestion, Webhook
+from trilogue.policies.records import problem_words
+from trilogue.policies.shipped.approve import Approval, ApprovalQuestion, WebhookTarget
 from trilogue.policies.shipped.judge import JudgeQuestion
 
 CALL = tool("bash", 1, '{"command": "rm {request} x"}')
@@ -68,7 +68,7 @@ def test_a_judge_that_answers_nonsense(answer: object) -> None:
     """Closed by default, and the reason is in the record."""
     policy = judge()
     judged, run, _ = asked(policy, answer)
-    assert judged.blocks == (Refusal(text=trouble_words(policy)),)
+    assert judged.blocks == (Refusal(text=problem_words(policy)),)
     assert "from the judge; stopped" in run.records[-1].reason
     passed, _, _ = asked(judge(on_error="open"), answer)
     assert passed.blocks == (CALL,)
@@ -210,7 +210,7 @@ def test_webhooks(url: str) -> None:
     _, _, seen = asked(load_policy({"use": "approve", "webhook": url, "webhook_secret": "secret-canary"}), True)
     question = seen[0].question
     assert isinstance(question, ApprovalQuestion)
-    assert question.webhook == Webhook(url, "secret-canary")
+    assert question.webhook == WebhookTarget(url, "secret-canary")
     for shown in (repr(question), repr(question.webhook), repr(seen[0])):
         assert "canary" not in shown
         assert "rm {request}" not in shown

@@ -21,9 +21,9 @@ from trilogue.gateway.response.judged_pass_through import JudgedPassThrough
 from trilogue.model import Block, BlockStart, Delta, Protocol, ReasoningDelta, Text
 from trilogue.policies import Ask, Context, Drop, Policy, PolicyRun, phrase_scan
 from trilogue.protocols.chat.decode_stream import ChatStreamDecoder
-from trilogue.protocols.responses.open_items import OpenCallItem
+from trilogue.protocols.responses.stream_assembly import OpenCallItem
 from trilogue.protocols.stream.decoder import NOTHING
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 CANARY = "qzxwvj4711"
 SEEDS = 20
@@ -140,7 +140,7 @@ def _unheld(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forwarded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trilogue.gateway.response.raw_pieces.covers", lambda position, other: True)
+    monkeypatch.setattr("trilogue.gateway.response.judged_pass_through.covers", lambda position, other: True)
 
 
 def _calls_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,10 @@ from trilogue import (
     translate_request,
     translate_response,
 )
+from trilogue.base.sse import SseParser
 from trilogue.model import Block, Reasoning, Response, StopReason, Text, ToolCall
 from trilogue.policies import PASS, Answer, Ask, Context, Drop, Policy, PolicyRun, Replace, Rewrite, call_of
 from trilogue.protocols.registry import codec
-from trilogue.sse import SseParser
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 CHUNK = '{"id":"1","model":"m","created":1,"choices":[{"index":0,"delta":%s,"finish_reason":%s}]}'

@@ -41,7 +41,7 @@ from trilogue.policies import (
     phrase_scan,
 )
 from trilogue.policies.checks import MOST_BLOCKS, MOST_TEXT
-from trilogue.policies.records import MOST_RECORDS, trouble_words
+from trilogue.policies.records import MOST_RECORDS, problem_words
 
 CANARY = "canary-4711"
 CALL = tool("run", 1, f'{{"x": "{CANARY}"}}')
@@ -109,7 +109,7 @@ def test_nonsense_stops_the_response(name: str) -> None:
     for event in answered(run, run.feed(events(Text(text="hm"), CALL, reason=StopReason.TOOL_CALLS))):
         collector.feed(event)
     judged = collector.response()
-    assert judged.blocks == (Text(text="hm"), Refusal(text=trouble_words(policy)))
+    assert judged.blocks == (Text(text="hm"), Refusal(text=problem_words(policy)))
     assert judged.stop.reason is StopReason.END
     assert [record.verdict for record in run.records] == ["error"]
     assert CANARY not in repr(run.records)
@@ -139,7 +139,7 @@ def test_a_policy_that_hangs(on_error: Literal["closed", "open"], way: str) -> N
     collector = Collector()
     for event in out:
         collector.feed(event)
-    stopped = (Refusal(text=trouble_words(policy)),)
+    stopped = (Refusal(text=problem_words(policy)),)
     assert collector.response().blocks == (stopped if on_error == "closed" else (CALL,))
     assert "in time" in run.records[0].reason or "connection refused" in run.records[0].reason
 
@@ -156,7 +156,7 @@ def test_a_plain_hook_that_takes_too_long(on_error: Literal["closed", "open"]) -
 
     run = PolicyRun([Judging(slow, on_error=on_error)], clock=lambda: now)
     judged = judge_response(run, calls(CALL))
-    words = Refusal(text=trouble_words(Judging(slow)))
+    words = Refusal(text=problem_words(Judging(slow)))
     assert judged.blocks == ((CALL,) if on_error == "open" else (words,))
     (record,) = run.records
     assert record.verdict == "error"
@@ -224,7 +224,7 @@ def test_nonsense_about_flowing_text(name: str) -> None:
     whole = response(Text(text=f"a {CANARY} b"))
     policy = Flowing(FLOW_NONSENSE[name])
     run = PolicyRun([policy])
-    assert judge_response(run, whole).blocks == (Text(text="a "), Refusal(text=trouble_words(policy)))
+    assert judge_response(run, whole).blocks == (Text(text="a "), Refusal(text=problem_words(policy)))
     assert CANARY not in repr(run.records)
     is_open = PolicyRun([Flowing(FLOW_NONSENSE[name], "open")])
     assert judge_response(is_open, whole).blocks == whole.blocks
@@ -244,14 +244,14 @@ def test_a_scan_that_fails(held: bool) -> None:
     run = PolicyRun([policy, *others])
     judged = judge_response(run, response(Text(text=f"a {CANARY}")))
     assert CANARY not in repr(judged)
-    assert judged.blocks[-1] == Refusal(text=trouble_words(policy))
+    assert judged.blocks[-1] == Refusal(text=problem_words(policy))
 
 
 def test_small_replacements_that_add_up() -> None:
     """All replacements in one block together have a limit."""
     policy = Flowing(lambda: "x" * (MOST_TEXT // 2))
     judged = judge_response(PolicyRun([policy]), response(Text(text=CANARY * 4)))
-    assert judged.blocks[-1] == Refusal(text=trouble_words(policy))
+    assert judged.blocks[-1] == Refusal(text=problem_words(policy))
 
 
 def test_a_request_hook_that_fails() -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct, inspect
 
 import trilogue.policies
 from tests.policies.page_examples import DEMO, PAGES, outcome, policies_of, rows_of
-from trilogue.config import parse
+from trilogue.config.load import parse
 from trilogue.policies import Policy, PolicySettings
 from trilogue.policies.loading import SHIPPED
 from trilogue.policies.shipped.action import ActionSettings

@@ -26,7 +26,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.policies import PolicyError, PolicyRun, judge_request, judge_response, load_policy
-from trilogue.policies.shipped.detectors import KINDS
+from trilogue.policies.shipped.redact import KINDS
 
 MAIL, OTHER = "jane.doe@example.org", "bob@example.org"
 KEY = "sk-test00000000000000000000"

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.each import each
-from trilogue.jsontext.text import dump, parse_request
+from trilogue.base.json_text import dump, parse_request
 from trilogue.model import Ledger, Protocol, Request
 from trilogue.policies import PolicyRun, judge_request, load_policies
-from trilogue.policies.everything import has_repeated_names
-from trilogue.profiles import UNCHANGED
+from trilogue.policies.texts import has_repeated_names
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import codec
+from trilogue.vendors.profile import UNCHANGED
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 MAIL = "jane@example.org"

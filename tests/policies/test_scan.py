@@ -24,7 +24,7 @@ from trilogue.policies.scan import (
     steps_of,
     written,
 )
-from trilogue.policies.shipped.detectors import DETECTORS, scan_for
+from trilogue.policies.shipped.redact import DETECTORS, scan_for
 from trilogue.policies.verdicts import PASS, StopWith
 
 SEEDS = 300

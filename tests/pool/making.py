@@ -6,19 +6,11 @@ from random import Random
 from typing import Any
 
 from trilogue.model import Failure, FailureKind
-from trilogue.pool import (
-    AccountRequest,
-    AccountSpec,
-    Lease,
-    Pool,
-    Pools,
-    PoolSettings,
-    PoolsSettings,
-    ProviderSpec,
-    Scope,
-    Verdict,
-)
-from trilogue.pool.health.classify import Action
+from trilogue.routing.pool.account import AccountRequest, Lease
+from trilogue.routing.pool.classify import Action, Scope, Verdict
+from trilogue.routing.pool.pool import Pool
+from trilogue.routing.pool.pools import Pools
+from trilogue.routing.pool.settings import AccountSpec, PoolSettings, PoolsSettings, ProviderSpec
 
 START = 1_000_000.0
 

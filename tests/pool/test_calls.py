@@ -8,10 +8,13 @@ from random import Random
 import pytest
 
 from tests.test_cost import REQUESTS, calls, check
-from trilogue.gateway.setup.worker_state import WorkerPools
+from trilogue.app.worker import WorkerPools
+from trilogue.base.clock import steady_time
 from trilogue.model import Usage
-from trilogue.pool import AccountSpec, Pools, PoolsSettings, ProviderSpec
-from trilogue.state import FileStore, StateSync, steady_time
+from trilogue.routing.pool.pools import Pools
+from trilogue.routing.pool.settings import AccountSpec, PoolsSettings, ProviderSpec
+from trilogue.storage.records import RecordFile
+from trilogue.upstreams.state.sync import StateSync
 
 PER_REQUEST = {"": 30, "conversation": 32}
 """with a state file, by the key of the conversation"""
@@ -34,7 +37,7 @@ def test_calls_per_request(sticky: str, tmp_path: Path) -> None:
     spec = ProviderSpec(name="p", accounts=tuple(AccountSpec(name=name) for name in "abc"))
     pools = Pools([spec], PoolsSettings(), rng=Random(7))
     accounts = WorkerPools(tmp_path / "pool.db")
-    accounts._sync = StateSync(pools, FileStore(tmp_path / "pool.db"), steady_time())
+    accounts._sync = StateSync(pools, RecordFile(tmp_path / "pool.db"), steady_time())
 
     def run() -> None:
         for _ in range(REQUESTS):

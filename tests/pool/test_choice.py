@@ -9,16 +9,11 @@ import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
 from trilogue.model import Usage
-from trilogue.pool import (
-    AccountLimits,
-    AccountRequest,
-    AccountSpec,
-    Considered,
-    Pool,
-    PoolSettings,
-    ProviderSpec,
-    Scope,
-)
+from trilogue.routing.pool.account import AccountRequest
+from trilogue.routing.pool.classify import Scope
+from trilogue.routing.pool.decision import Considered
+from trilogue.routing.pool.pool import Pool
+from trilogue.routing.pool.settings import AccountLimits, AccountSpec, PoolSettings, ProviderSpec
 
 
 def test_least_recently_used() -> None:

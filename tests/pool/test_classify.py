@@ -18,10 +18,10 @@ from trilogue.errors import (
 )
 from trilogue.gateway.request.admission import IN_A_CIRCLE
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool import ROWS, Action, RetryRule, Scope, Verdict
-from trilogue.pool.health.classify import MODEL_SECONDS, OTHERWISE, classify
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import codec
+from trilogue.routing.pool.classify import MODEL_SECONDS, OTHERWISE, ROWS, Action, Scope, Verdict, classify
+from trilogue.routing.pool.settings import RetryRule
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 

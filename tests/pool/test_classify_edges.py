@@ -6,8 +6,7 @@ import pytest
 
 from tests.pool.test_classify import CASES, CHAT, COST, LIMIT_OF_MODEL, MESSAGES, RESPONSES, SIGNATURE, failure_in
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool import Verdict
-from trilogue.pool.health.classify import classify
+from trilogue.routing.pool.classify import Verdict, classify
 
 MODEL_GONE = "The model `gpt-9` does not exist: model not found"
 BY_STATUS: list[tuple[str, FailureKind, str, set[int]]] = [

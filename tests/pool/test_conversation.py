@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from trilogue.model import Protocol
-from trilogue.pool import cache_session, response_key, sticky_key
-from trilogue.pool.choice.conversation import Stickiness
+from trilogue.routing.pool.conversation import Stickiness, cache_session, response_key, sticky_key
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 

@@ -9,7 +9,7 @@ from tests.pool.making import BAD_KEY, INSUFFICIENT, RATE_LIMITED, SERVER, START
 from tests.pool.test_plan import begin, walk
 from trilogue.errors import UpstreamConnect
 from trilogue.model import Failure, FailureKind
-from trilogue.pool import AccountLimits, AccountSpec, ProviderSpec, RetryBudget, RetryRule
+from trilogue.routing.pool.settings import AccountLimits, AccountSpec, ProviderSpec, RetryBudget, RetryRule
 
 
 def test_all_accounts_have_too_little() -> None:

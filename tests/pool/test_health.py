@@ -7,17 +7,11 @@ from random import Random
 import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
-from trilogue.pool import (
-    AccountRequest,
-    AccountSpec,
-    Action,
-    Cooled,
-    PoolSettings,
-    Scope,
-    Verdict,
-    growing_delay,
-    named_delay,
-)
+from trilogue.routing.pool.account import AccountRequest
+from trilogue.routing.pool.changes import Cooled
+from trilogue.routing.pool.classify import Action, Scope, Verdict
+from trilogue.routing.pool.health import growing_delay, named_delay
+from trilogue.routing.pool.settings import AccountSpec, PoolSettings
 
 NETWORK = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="network", fault=True)
 POOR = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="insufficient_tokens", status=403)

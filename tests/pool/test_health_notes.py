@@ -7,8 +7,12 @@ from random import Random
 import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, pool_of, use
-from trilogue.pool import AccountRequest, AccountSpec, Adjusted, Cooled, Erred, Pool, Scope, Switched
-from trilogue.pool.health.health import LONGEST_PROBE
+from trilogue.routing.pool.account import AccountRequest
+from trilogue.routing.pool.changes import Adjusted, Cooled, Erred, Switched
+from trilogue.routing.pool.classify import Scope
+from trilogue.routing.pool.health import LONGEST_PROBE
+from trilogue.routing.pool.pool import Pool
+from trilogue.routing.pool.settings import AccountSpec
 
 
 def outage(pool: Pool, faults: int = 5, now: float = START) -> None:

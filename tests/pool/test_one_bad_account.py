@@ -11,12 +11,13 @@ import pytest
 from tests.pool.making import BAD_KEY, INSUFFICIENT, RATE_LIMITED, SERVER, START, pools, provider
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamTimeout, UpstreamTruncated
 from trilogue.model import Failure, FailureKind
-from trilogue.pool import AccountSpec, Pools, ProviderSpec, RetryBudget, RetryRule
+from trilogue.routing.pool.pools import Pools
+from trilogue.routing.pool.settings import AccountSpec, ProviderSpec, RetryBudget, RetryRule
 
 REQUESTS = 150
 
-Trouble = Failure | UpstreamError
-TROUBLES: dict[str, Trouble] = {
+PolicyProblem = Failure | UpstreamError
+TROUBLES: dict[str, PolicyProblem] = {
     "insufficient": INSUFFICIENT,
     "reset": UpstreamConnect("the upstream closed the connection before it was ready"),
     "refused": UpstreamConnect("the upstream refused the connection"),
@@ -34,7 +35,7 @@ TROUBLES: dict[str, Trouble] = {
 RULES = (RetryRule(text="workspace full", action="next"),)
 
 
-def failed_requests(book: Pools, trouble: Trouble, every: float, bad: frozenset[str] = frozenset({"a"})) -> int:
+def failed_requests(book: Pools, trouble: PolicyProblem, every: float, bad: frozenset[str] = frozenset({"a"})) -> int:
     """Return how many requests fail, with one request every so many seconds."""
     failed = 0
     for number in range(REQUESTS):

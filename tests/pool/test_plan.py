@@ -20,7 +20,10 @@ from tests.pool.making import (
 )
 from trilogue.errors import UpstreamConnect, UpstreamFailure
 from trilogue.model import Failure, FailureKind, Usage
-from trilogue.pool import AccountSpec, AttemptPlan, Pools, ProviderSpec, RetryBudget, RetryRule, response_key
+from trilogue.routing.pool.conversation import response_key
+from trilogue.routing.pool.plan import AttemptPlan
+from trilogue.routing.pool.pools import Pools
+from trilogue.routing.pool.settings import AccountSpec, ProviderSpec, RetryBudget, RetryRule
 
 PLENTY = RetryBudget(ratio=10, floor=1_000)
 

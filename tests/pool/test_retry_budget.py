@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from tests.pool.making import START
-from trilogue.pool import Budget, RetryBudget
+from trilogue.routing.pool.plan import Budget
+from trilogue.routing.pool.settings import RetryBudget
 
 
 def spend(budget: Budget, now: float, requests: int, retries_each: int) -> int:

@@ -17,8 +17,11 @@ import pytest
 from tests.pool.making import INSUFFICIENT, START
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind
-from trilogue.pool import AccountSpec, Attempt, AttemptPlan, Pools, PoolsSettings, ProviderSpec
-from trilogue.pool.choice.account import Bucket
+from trilogue.routing.pool.account import Bucket
+from trilogue.routing.pool.decision import Attempt
+from trilogue.routing.pool.plan import AttemptPlan
+from trilogue.routing.pool.pools import Pools
+from trilogue.routing.pool.settings import AccountSpec, PoolsSettings, ProviderSpec
 
 REQUESTS = 100_000
 PER_SECOND = 100

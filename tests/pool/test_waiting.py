@@ -11,7 +11,8 @@ import pytest
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED, SERVER, START, pools, provider
 from tests.pool.test_plan import PLENTY, begin, walk
 from trilogue.model import Failure, FailureKind
-from trilogue.pool import Pools, PoolsSettings, RetryBudget
+from trilogue.routing.pool.pools import Pools
+from trilogue.routing.pool.settings import PoolsSettings, RetryBudget
 
 SOON = msgspec.structs.replace(RATE_LIMITED, retry_after=3.0)
 

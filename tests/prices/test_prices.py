@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from trilogue.model import Usage
-from trilogue.presets import PRESETS
-from trilogue.prices import ROWS, Money, Price, PriceBook, PriceRow, cost, price_row, prices_table
-from trilogue.profiles import VENDORS
+from trilogue.vendors.price import Money, Price, PriceRow
+from trilogue.vendors.price_lookup import PriceBook, cost, price_row, prices_table
+from trilogue.vendors.table import PRESETS, PRICE_ROWS, PROFILED
 
 MILLION = 1_000_000
 DOC = Path(__file__).resolve().parents[2] / "docs" / "prices.md"
@@ -142,10 +142,10 @@ def test_other_spellings_of_a_name(name: str) -> None:
     assert "claude-sonnet-4-5" in row.models
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.models[0])
+@pytest.mark.parametrize("row", PRICE_ROWS, ids=lambda row: row.models[0])
 def test_every_row_is_complete(row: PriceRow) -> None:
     """A source, a month, and prices that make sense; a vendor's own page is named as such."""
-    assert row.vendor in {*VENDORS, *PRESETS}
+    assert row.vendor in {*PROFILED, *PRESETS}
     assert row.source
     assert row.first_hand == row.source.startswith("https://")
     assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", row.dated)
@@ -157,7 +157,7 @@ def test_every_row_is_complete(row: PriceRow) -> None:
 
 
 def test_no_model_has_two_prices() -> None:
-    names = [(row.vendor, name) for row in ROWS for name in row.models]
+    names = [(row.vendor, name) for row in PRICE_ROWS for name in row.models]
     assert len(names) == len(set(names))
 
 

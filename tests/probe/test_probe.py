@@ -15,12 +15,13 @@ from tests.scripted.http import chunk, head, stream_head, whole
 from tests.scripted.server import KEY, ScriptedUpstream
 from tests.scripted.thread import running
 from trilogue import Protocol
+from trilogue.app.cli.probe import LIVE_RULES, ProbeRequest, asks, judge, live_rules_table
+from trilogue.app.cli.probe_client import Received
 from trilogue.lint import lint_request
-from trilogue.probe import LIVE_RULES, ProbeRequest, Received, asks, judge, live_rules_table
 
 DOC = Path(__file__).resolve().parents[2] / "docs" / "lint.md"
 DEMO = "providers: {demo: {protocol: openai_responses, base_url: 'demo:'}}\n"
-AT_ONCE = "import trilogue.demo.transport as demo\ndemo.DemoTransport.__init__.__kwdefaults__['pace'] = 0.0"
+AT_ONCE = "import trilogue.upstreams.demo.transport as demo\ndemo.DemoTransport.__init__.__kwdefaults__['pace'] = 0.0"
 """the demo writes as slowly as a model, which takes a minute here"""
 PROTOCOLS = [protocol.short for protocol in Protocol]
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from trilogue import ClientError, Protocol, Target, translate_request
 from trilogue.model import Effort, Ledger
-from trilogue.profiles import UNCHANGED, Profile
-from trilogue.protocols.fit import FITTED
+from trilogue.protocols.fit.request import FITTED
 from trilogue.translate.requests import fit_own
+from trilogue.vendors.profile import UNCHANGED, Profile
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 Body = dict[str, Any]

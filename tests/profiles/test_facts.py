@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.each import each
 from trilogue.model import Effort, Protocol
-from trilogue.profiles import ModelFacts, facts_for
 from trilogue.protocols.endpoint import ListedModel
 from trilogue.protocols.registry import CODECS
+from trilogue.vendors.profile_lookup import ModelFacts, facts_for
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 

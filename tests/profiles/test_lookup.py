@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.each import each
 from trilogue.model import Effort, Protocol
-from trilogue.profiles import UNKNOWN_VENDOR, plain_name, profile_for, vendor_for
-from trilogue.profiles.lookup import _profile
+from trilogue.vendors.profile import UNKNOWN_VENDOR
+from trilogue.vendors.profile_lookup import _profile, profile_for, vendor_for
+from trilogue.vendors.table import plain_name
 
 
 @each(

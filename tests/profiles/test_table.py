@@ -13,8 +13,10 @@ from msgspec.structs import fields, replace
 from tests.vendors.client_requests import PROTOCOLS, client_requests, single_settings
 from trilogue import ClientError, Profile, Target, translate_request
 from trilogue.model import Ledger, Protocol, protocol_of
-from trilogue.profiles import ROWS, UNKNOWN_VENDOR, VENDORS, ProfileRow, profile_for, rows_for
 from trilogue.translate.requests import fit_own
+from trilogue.vendors.profile import UNKNOWN_VENDOR, ProfileRow
+from trilogue.vendors.profile_lookup import ROWS, profile_for, rows_for
+from trilogue.vendors.table import PROFILED
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "trilogue"
 IDS = [f"{row.vendors.split()[0]}-{row.protocols.split()[0]}-{row.example}-{'+'.join(row.takes)}" for row in ROWS]
@@ -40,7 +42,7 @@ def test_a_row_decides_for_its_example(row: ProfileRow) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_a_row_is_complete(row: ProfileRow) -> None:
     """Every row names existing vendors and protocols, when it was observed, and how it is known."""
-    assert set(row.vendors.split()) <= {*VENDORS, UNKNOWN_VENDOR, "any"}
+    assert set(row.vendors.split()) <= {*PROFILED, UNKNOWN_VENDOR, "any"}
     assert {protocol_of(name).short for name in row.protocols.split()} == set(row.protocols.split())
     assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", row.seen)
     assert row.what
@@ -58,7 +60,7 @@ def test_a_row_sets_fields_that_exist() -> None:
 
 def test_every_field_is_read_somewhere() -> None:
     """Some code reads every field; otherwise it would have no effect."""
-    text = "\n".join(path.read_text() for path in SOURCE.rglob("*.py") if "profiles" not in path.parts)
+    text = "\n".join(path.read_text() for path in SOURCE.rglob("*.py") if "vendors" not in path.parts)
     unread = [field.name for field in fields(Profile) if f".{field.name}" not in text]
     assert unread == []
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from trilogue.model import Failed, Failure, FailureKind, Protocol
-from trilogue.protocols.failure.codes import FINAL_CODES, TOO_LONG
+from trilogue.protocols.failure import FINAL_CODES, TOO_LONG
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 OPENCODE = re.compile(
     r"429|500|502|503|504|524|rate limit|rate-limit|rate_limit|too many requests|overloaded|service unavailable"
@@ -50,7 +50,7 @@ SAID = "the upstream closed the connection in the middle of the response"
 
 def told(client: Protocol, failure: Failure) -> dict[str, Any]:
     """The last event that a client gets."""
-    sent = codec(client).encoder(Reply(request_id="req_1")).encode([Failed(failure)])
+    sent = codec(client).encoder(ResponseContext(request_id="req_1")).encode([Failed(failure)])
     events: list[dict[str, Any]] = [json.loads(line[5:]) for line in sent.decode().split("\n") if line[:5] == "data:"]
     return events[-1]
 

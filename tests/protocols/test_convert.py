@@ -17,7 +17,7 @@ from trilogue.errors import (
     UpstreamTruncated,
 )
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.protocols.failure.convert import failure_of, own_failure
+from trilogue.protocols.failure import failure_of, own_failure
 
 UPSTREAM: list[tuple[UpstreamError, FailureKind, int]] = [
     (UpstreamProtocolError("x"), FailureKind.UPSTREAM_PROTOCOL, 502),

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from trilogue.model import Effort, Ledger, Protocol
-from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
-from trilogue.protocols.content.effort import BUDGETS, effort_of_budget, nearest_effort
+from trilogue.protocols.fit.thinking import BUDGETS, effort_of_budget, nearest_effort
 from trilogue.translate.requests import fit_own
+from trilogue.vendors.profile import UNCHANGED, Profile
 
 SOME = (Effort.NONE, Effort.LOW, Effort.MEDIUM, Effort.HIGH)
 

@@ -28,7 +28,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.encoder import LIFECYCLE, ResponsePhase, StreamEncoder
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 SAMPLES: dict[type[Event], Event] = {
     ResponseStart: ResponseStart(protocol=Protocol.CHAT, id="r", model="m"),
@@ -64,7 +64,7 @@ def test_every_event_has_a_column_and_a_sample() -> None:
 @each(("state", "event"), CELLS, ids=[f"{s.name}-{e.__name__}" for s, e in CELLS])
 def test_cell(protocol: Protocol, state: ResponsePhase, event: type[Event]) -> None:
     """A row in the table leads on; a missing one is the caller's bug, whatever the protocol."""
-    encoder = CODECS[protocol].encoder(Reply())
+    encoder = CODECS[protocol].encoder(ResponseContext())
     encoder.encode(SAMPLES[kind] for kind in WAY[state])
     assert encoder.state is state
     following = LIFECYCLE[state].get(event)

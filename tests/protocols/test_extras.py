@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from trilogue.protocols.fields.extras import add_extras, restore_extras
-from trilogue.protocols.fields.reader import Fields
+from trilogue.protocols.fields import Fields, add_extras, restore_extras
 
 
 @pytest.mark.parametrize(

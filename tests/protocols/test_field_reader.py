@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trilogue.errors import BadRequest
-from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, TokenCount, sort_fields
+from trilogue.protocols.fields import Fields, Kept, Kinds, LooseFields, TokenFigure, sort_fields
 
 READERS = ["text", "flag", "integer", "number", "items", "mapping", "fields"]
 RIGHT = {"text": "x", "flag": True, "integer": 1, "number": 1.5, "items": [], "mapping": {}, "fields": {}}
@@ -90,7 +90,7 @@ def test_values_are_sorted_in_the_order_asked_for() -> None:
 
 def test_what_is_no_count_is_not_known() -> None:
     """Nor is a count that is not there."""
-    kinds: Kinds = dict.fromkeys("abcdef", TokenCount)
+    kinds: Kinds = dict.fromkeys("abcdef", TokenFigure)
     known, rest = sort_fields({"a": -1, "b": 7, "c": "x", "e": 3.0, "f": 1e30}, kinds)
     assert known == {"a": None, "b": 7, "c": None, "d": None, "e": 3, "f": None}
     assert rest == {"a": -1, "c": "x", "f": 1e30}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trilogue.errors import BadRequest
-from trilogue.protocols.fields.reader import Fields, FieldTable, field
+from trilogue.protocols.fields import Fields, FieldTable, field
 
 
 def both(fields: Fields, note: list[str]) -> tuple[str | None, bool | None]:

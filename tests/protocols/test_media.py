@@ -3,7 +3,7 @@
 import pytest
 
 from trilogue.model import Source, SourceKind
-from trilogue.protocols.content.parts import PDF, data_source, data_url, image_type, sniffed_type
+from trilogue.protocols.parts import PDF, data_source, data_url, image_type, sniffed_type
 
 
 def test_data_source() -> None:

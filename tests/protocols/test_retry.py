@@ -2,7 +2,7 @@
 
 import pytest
 
-from trilogue.protocols.failure.retry import reset_delay, retry_after
+from trilogue.protocols.failure import reset_delay, retry_after
 
 NOW = "Sun, 15 Nov 2026 10:00:00 GMT"
 

@@ -83,4 +83,4 @@ HISTORIES: dict[str, tuple[Protocol, Json, list[str]]] = {
 
 @pytest.mark.parametrize(("protocol", "body", "expected"), HISTORIES.values(), ids=HISTORIES.keys())
 def test_calls_that_may_lack_their_reasoning(protocol: Protocol, body: Json, expected: list[str]) -> None:
-    assert CODECS[protocol].unsealed_calls(json.dumps(body).encode()) == expected
+    assert CODECS[protocol].reasoning.unsealed_calls(json.dumps(body).encode()) == expected

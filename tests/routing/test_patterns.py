@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilogue.routing.errors import BadPattern
-from trilogue.routing.patterns import Kind, check_template, compile_match, expand, kind_of
+from trilogue.routing.model_names import BadPattern, Kind, check_template, compile_match, expand, kind_of
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ import pytest
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.model import Protocol
-from trilogue.routing import NoRoute, RoutableProvider, Route, Router, RouteTarget, Upstream
+from trilogue.routing.model_names import NoRoute
+from trilogue.routing.router import ProviderModel, Router
+from trilogue.routing.routes import RoutableProvider, Route, RouteTarget
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 
@@ -67,7 +69,7 @@ def router() -> Router:
 def test_order_of_rules(router: Router, model: str, provider: str, upstream: str, matched: str) -> None:
     """The order is prefix, aliases, routes, listed models, vendors; an earlier rule wins."""
     found = router.resolve(model, CHAT)
-    assert (found.targets, found.matched) == ((Upstream(provider, upstream),), matched)
+    assert (found.targets, found.matched) == ((ProviderModel(provider, upstream),), matched)
     assert (found.route is not None) is ("route " in matched)
 
 

@@ -6,8 +6,7 @@ import time
 import pytest
 
 from tests.timing import check_within
-from trilogue.routing.errors import MAX_MODEL_NAME, BadPattern
-from trilogue.routing.patterns import check_regex, compile_match
+from trilogue.routing.model_names import MAX_MODEL_NAME, BadPattern, check_regex, compile_match
 
 TOO_LONG = [
     r"(a+)+",

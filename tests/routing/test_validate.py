@@ -3,7 +3,7 @@
 import pytest
 
 from trilogue.model import Protocol
-from trilogue.routing import RoutableProvider, Route, RouteTarget, find_problems
+from trilogue.routing.routes import RoutableProvider, Route, RouteTarget, find_problems
 
 PROVIDERS = (RoutableProvider("chat", (Protocol.CHAT,)), RoutableProvider("messages", (Protocol.MESSAGES,)))
 

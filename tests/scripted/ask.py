@@ -6,7 +6,8 @@ from typing import Any
 
 from tests.scripted.server import KEY, ScriptedUpstream
 from trilogue.model import Protocol
-from trilogue.upstream import HttpTransport, UpstreamRequest, UpstreamResponse, UpstreamTimeouts
+from trilogue.net.client.interface import UpstreamRequest, UpstreamResponse, UpstreamTimeouts
+from trilogue.net.client.transport import HttpTransport
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 PATHS = {

@@ -20,7 +20,8 @@ from tests.timing import check_within, eventually_async
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamTimeout, UpstreamTruncated
 from trilogue.lint import lint_error, lint_response, lint_stream
 from trilogue.model import Protocol
-from trilogue.upstream import HttpTransport, UpstreamRequest
+from trilogue.net.client.interface import UpstreamRequest
+from trilogue.net.client.transport import HttpTransport
 
 PROTOCOLS = pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
 OVERLAPPING = {"interleaved-tools": {"B28", "C08", "C09", "C10", "D13", "D14"}}

@@ -11,15 +11,16 @@ import random
 import socket
 from typing import Any
 
-from trilogue.config.admin import ProxySignOn
-from trilogue.embedded.asgi_http import head_of
-from trilogue.gateway.admin.interface import AdminError
-from trilogue.gateway.admin.proxy_sign_on import proxy_user
+from trilogue.app.embed.asgi_http import head_of
+from trilogue.gateway.access.client_keys import cors_headers
+from trilogue.gateway.admin.identity import proxy_user
+from trilogue.gateway.admin.routes import AdminError
 from trilogue.gateway.admin.sessions import cookie
-from trilogue.gateway.setup.access import cors_headers, presented_keys
-from trilogue.gateway.setup.headers import forwarded_headers, hops_of
-from trilogue.serving import Headers, HttpRequest, Listener, Responder
-from trilogue.serving.request import Head, HeadReader, Problem
+from trilogue.gateway.admin.settings import ProxySignOn
+from trilogue.net.server.listener import Listener
+from trilogue.net.server.request import Head, HeadReader, HttpRequest, Problem
+from trilogue.net.server.responder import Headers, Responder
+from trilogue.upstreams.headers import forwarded_headers, hops_of, presented_keys
 
 CASES = 120
 PROXY = ProxySignOn(addresses=("10.0.0.1",), user_header="x-user", groups_header="x-groups")

@@ -9,18 +9,20 @@ import socket
 
 import pytest
 
-from trilogue.serving import (
+from trilogue.net.server.listener import Listener
+from trilogue.net.server.request import (
+    MAX_KEPT_BYTES,
+    MOST_KNOWN_HEADS,
     BodyBroken,
     BodyEncoded,
     BodyTooLarge,
     ClientGone,
-    Headers,
+    Head,
     HttpRequest,
-    Listener,
-    Responder,
+    KnownHeads,
+    Problem,
 )
-from trilogue.serving.known_heads import MAX_KEPT_BYTES, MOST, KnownHeads
-from trilogue.serving.request import Head, Problem
+from trilogue.net.server.responder import Headers, Responder
 
 HEAD = (
     b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: localhost:1\r\nAuthorization: Bearer one\r\n"
@@ -164,12 +166,12 @@ def test_notes_are_found_again() -> None:
 def test_what_is_kept_is_bounded() -> None:
     """The oldest head is removed first. If the notes are not valid any more, all are removed."""
     known = KnownHeads()
-    sent = [ONE.replace(b"Bearer one", b"Bearer %d" % number) for number in range(MOST + 10)]
+    sent = [ONE.replace(b"Bearer one", b"Bearer %d" % number) for number in range(MOST_KNOWN_HEADS + 10)]
     for data in sent:
         key, request = known.find(data)
         assert key is not None
         assert request is None
         known.keep(key, Head("POST", "/", b"", {}))
-    assert [known.find(data)[1] is None for data in sent] == [True] * 10 + [False] * MOST
+    assert [known.find(data)[1] is None for data in sent] == [True] * 10 + [False] * MOST_KNOWN_HEADS
     known.forget()
     assert all(known.find(data)[1] is None for data in sent)

@@ -12,7 +12,8 @@ from tests.gateway.wire import is_refused
 from tests.serving.test_serving import GET, hello, refusal
 from tests.serving.test_slow_readers import LOOPS, Loop
 from tests.timing import check_within, eventually_async, with_tries
-from trilogue.serving import Listener, connection
+from trilogue.net.server import connection
+from trilogue.net.server.listener import Listener
 
 CLIENTS = 100
 

@@ -11,9 +11,10 @@ import pytest
 
 from tests.timing import pause_for, turns
 from trilogue.errors import InternalError
-from trilogue.serving import BodyBroken, BodyTooLarge, ClientGone, Headers, HttpRequest, Listener, Responder, connection
-from trilogue.serving.request import Problem
-from trilogue.serving.responder import response_head
+from trilogue.net.server import connection
+from trilogue.net.server.listener import Listener
+from trilogue.net.server.request import BodyBroken, BodyTooLarge, ClientGone, HttpRequest, Problem
+from trilogue.net.server.responder import Headers, Responder, response_head
 
 Answer = Callable[[HttpRequest, Responder], Awaitable[None]]
 GET = b"GET /path%20x?q=1 HTTP/1.1\r\nhost: a\r\n\r\n"

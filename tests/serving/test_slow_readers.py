@@ -11,7 +11,10 @@ import uvloop
 
 from tests.serving.test_serving import refusal
 from tests.timing import eventually_async, pause_for
-from trilogue.serving import HttpRequest, Listener, Responder, connection
+from trilogue.net.server import connection
+from trilogue.net.server.listener import Listener
+from trilogue.net.server.request import HttpRequest
+from trilogue.net.server.responder import Responder
 
 LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 SMALL = 4096

@@ -27,9 +27,11 @@ from tests.serving.raw_websocket import (
 )
 from tests.serving.test_serving import refusal
 from tests.timing import eventually_async, pause_for, settled, turns
-from trilogue.serving import HttpRequest, Listener, Responder, SocketLimits, WebSocket, connection, websocket
-from trilogue.serving.request import Head
-from trilogue.serving.websocket import handshake_problem, offers_websocket
+from trilogue.net.server import connection, websocket
+from trilogue.net.server.listener import Listener
+from trilogue.net.server.request import Head, HttpRequest
+from trilogue.net.server.responder import Responder
+from trilogue.net.server.websocket import SocketLimits, WebSocket, handshake_problem, offers_websocket
 
 MAX_BYTES = 100_000
 Loop = Callable[[], asyncio.AbstractEventLoop]

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import trilogue
-from trilogue.state import FileStore, MemoryStore, Retention, Session, Store, StoreBusy, StoredRecord, StoreUnavailable
+from trilogue.storage.database import StoreBusy, StoreUnavailable
+from trilogue.storage.records import RecordFile, RecordMemory, RecordStore, RecordTable, Retention, StoredRecord
 
 NOW = 1_800_000_000.0
 
@@ -22,20 +23,20 @@ NOW = 1_800_000_000.0
 class Place:
     """A store that was opened from a place, and how to open it again as the next process would."""
 
-    reopen: Callable[[], Store]
-    store: Store
+    reopen: Callable[[], RecordStore]
+    store: RecordStore
     sessions: ExitStack = field(default_factory=ExitStack)
 
-    def open(self, timeout: float = 5.0) -> Session:
+    def open(self, timeout: float = 5.0) -> RecordTable:
         return self.sessions.enter_context(closing(self.store.open(timeout)))
 
 
 def in_file(folder: Path) -> Place:
-    return Place(lambda: FileStore(folder / "state" / "pool.db"), FileStore(folder / "state" / "pool.db"))
+    return Place(lambda: RecordFile(folder / "state" / "pool.db"), RecordFile(folder / "state" / "pool.db"))
 
 
 def in_memory(folder: Path) -> Place:
-    store = MemoryStore()
+    store = RecordMemory()
     return Place(lambda: store, store)
 
 
@@ -53,7 +54,7 @@ def record(key: str, value: str = "1", kind: str = "Thing", at: float = NOW) -> 
     return StoredRecord(kind, key, value.encode(), at)
 
 
-def keys(session: Session, kind: str = "Thing") -> list[str]:
+def keys(session: RecordTable, kind: str = "Thing") -> list[str]:
     return [one.key for one in session.read_kind(kind)]
 
 
@@ -310,4 +311,4 @@ def test_only_the_engines_know_sqlite() -> None:
     """Everything above the interfaces works with any store."""
     source = Path(trilogue.__file__).parent
     found = [str(path.relative_to(source)) for path in source.rglob("*.py") if "import sqlite3" in path.read_text()]
-    assert sorted(found) == ["state/aside.py", "state/database/sqlite.py", "state/file.py"]
+    assert sorted(found) == ["storage/sqlite.py"]

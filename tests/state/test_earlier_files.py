@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests.pool.making import pools, provider
 from tests.state.test_contract import EARLIER
-from trilogue.state import FileStore, StateSync
+from trilogue.storage.records import RecordFile
+from trilogue.upstreams.state.sync import StateSync
 
 START = 1_800_000_000.0
 NOTES = (
@@ -61,7 +62,7 @@ def test_all_of_it_is_known(tmp_path: Path) -> None:
     """Cooldowns, failing and disabled accounts, errors, balances, conversations and counts are known."""
     path = tmp_path / "pool.db"
     write(path)
-    sync = StateSync(pools(provider("a", "b", "c", "d")), FileStore(path), START)
+    sync = StateSync(pools(provider("a", "b", "c", "d")), RecordFile(path), START)
     lines = {line["account"]: line for line in sync.pools.overview(START)}
     assert {name: line["state"] for name, line in lines.items()} == {
         "a": "cooling",

@@ -22,10 +22,12 @@ import pytest
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
 from tests.state.test_sync import START, attempt, book, states
 from tests.timing import check_within, eventually, pass_time
-from trilogue.state import FileStore, StateError, StateSync, load_into, write_now
-from trilogue.state.records import MODEL_COOLDOWN, RETENTION
-from trilogue.state.store import StoredRecord, StoreHealth
-from trilogue.state.writer import PRUNE_RECORDS, Writer
+from trilogue.storage.database import StoreHealth
+from trilogue.storage.records import RecordFile, StoredRecord
+from trilogue.storage.sqlite import SqliteConnection
+from trilogue.upstreams.state.change_records import MODEL_COOLDOWN, RETENTION
+from trilogue.upstreams.state.sync import StateError, StateSync, load_into, write_now
+from trilogue.upstreams.state.writer import PRUNE_RECORDS, Writer
 
 WAIT = 10.0
 
@@ -47,11 +49,11 @@ def test_a_broken_file_is_put_aside(kind: str, tmp_path: Path) -> None:
     """A new file is started next to it, and it works."""
     path = tmp_path / "pool.db"
     path.write_bytes(GARBAGE[kind])
-    keeper = StateSync(book(), FileStore(path), START)
+    keeper = StateSync(book(), RecordFile(path), START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     keeper.close(START)
     assert [file.read_bytes() for file in tmp_path.glob("pool.db.broken-*")] == [GARBAGE[kind]]
-    keeper = StateSync(book(), FileStore(path), START + 0.1)
+    keeper = StateSync(book(), RecordFile(path), START + 0.1)
     assert states(keeper, START + 0.1)["a"] == "cooling"
     keeper.close(START + 0.1)
 
@@ -59,7 +61,7 @@ def test_a_broken_file_is_put_aside(kind: str, tmp_path: Path) -> None:
 def test_a_file_that_breaks_while_it_is_used(tmp_path: Path) -> None:
     """What is known in memory goes into the new one."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), FileStore(path), START)
+    keeper = StateSync(book(), RecordFile(path), START)
     attempt(keeper, START, RATE_LIMITED)
     until(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
     for file in tmp_path.glob("pool.db*"):
@@ -71,7 +73,7 @@ def test_a_file_that_breaks_while_it_is_used(tmp_path: Path) -> None:
     until(lambda: not keeper._writer.failing)
     keeper.close(START + 200)
     fresh = book()
-    load_into(fresh, FileStore(path), START + 200)
+    load_into(fresh, RecordFile(path), START + 200)
     assert sum(line["requests"] for line in fresh.overview(START + 200)) > 0
 
 
@@ -89,7 +91,7 @@ STRANGE = {
 def test_stored_values_of_the_wrong_type(kind: str, running: bool, tmp_path: Path) -> None:
     """A sound database with values of the wrong type, found at the start or later, is renamed too."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), FileStore(path), START)
+    keeper = StateSync(book(), RecordFile(path), START)
     attempt(keeper, START, RATE_LIMITED)
     until(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
     if not running:
@@ -99,7 +101,7 @@ def test_stored_values_of_the_wrong_type(kind: str, running: bool, tmp_path: Pat
         row = ("Tally", note_id, data, 0.0, "1-other", revision)
         other.execute("INSERT INTO note (kind, id, data, at, worker, rev) VALUES (?, ?, ?, ?, ?, ?)", row)
     if not running:
-        keeper = StateSync(book(), FileStore(path), START)
+        keeper = StateSync(book(), RecordFile(path), START)
     assert attempt(keeper, START + 2, None) is not None
     looks = count(1)
 
@@ -112,7 +114,7 @@ def test_stored_values_of_the_wrong_type(kind: str, running: bool, tmp_path: Pat
     assert attempt(keeper, START + 4, RATE_LIMITED) is not None
     keeper.close(START + 4)
     fresh = book()
-    load_into(fresh, FileStore(path), START + 4)
+    load_into(fresh, RecordFile(path), START + 4)
     assert "cooling" in [line["state"] for line in fresh.overview(START + 4)]
 
 
@@ -125,7 +127,7 @@ def test_a_lock_that_is_never_released(file: str, tmp_path: Path) -> None:
     lock = os.open(tmp_path / "pool.db.lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
     began = time.perf_counter()
-    keeper = StateSync(book(), FileStore(path), START)
+    keeper = StateSync(book(), RecordFile(path), START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     assert attempt(keeper, START + 1.1, None) == "b"
     check_within(time.perf_counter() - began, 3.0)
@@ -135,14 +137,14 @@ def test_a_lock_that_is_never_released(file: str, tmp_path: Path) -> None:
     assert attempt(keeper, START + 3, RATE_LIMITED) is not None
     keeper.close(START + 3)
     fresh = book()
-    load_into(fresh, FileStore(path), START + 3)
+    load_into(fresh, RecordFile(path), START + 3)
     assert "cooling" in [line["state"] for line in fresh.overview(START + 3)]
 
 
 def test_a_file_that_is_deleted_while_it_is_used(tmp_path: Path) -> None:
     """Operators may delete the file at any time."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), FileStore(path), START)
+    keeper = StateSync(book(), RecordFile(path), START)
     attempt(keeper, START, None)
     for file in tmp_path.iterdir():
         file.unlink()
@@ -150,14 +152,14 @@ def test_a_file_that_is_deleted_while_it_is_used(tmp_path: Path) -> None:
     keeper.sync(START + 4)
     keeper.close(START + 4)
     fresh = book()
-    load_into(fresh, FileStore(path), START + 2)
+    load_into(fresh, RecordFile(path), START + 2)
     assert "cooling" in [line["state"] for line in fresh.overview(START + 2)]
 
 
 def test_a_locked_file_blocks_no_request(tmp_path: Path) -> None:
     """Another program writes for a long time: requests go on, and the file is written afterwards."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), FileStore(path), START)
+    keeper = StateSync(book(), RecordFile(path), START)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     began = time.perf_counter()
@@ -170,7 +172,7 @@ def test_a_locked_file_blocks_no_request(tmp_path: Path) -> None:
     until(lambda: not keeper._writer.failing)
     keeper.close(START + 1)
     fresh = book()
-    load_into(fresh, FileStore(path), START + 0.2)
+    load_into(fresh, RecordFile(path), START + 0.2)
     assert [line["state"] for line in fresh.overview(START + 0.2)] == ["cooling", "ready", "ready"]
     path.unlink()
     check_within(took, 1.0)
@@ -180,7 +182,7 @@ def test_a_locked_file_blocks_no_request(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """There is a file in the place of the folder: everything works, in memory."""
     (tmp_path / "state").write_text("not a folder")
-    keeper = StateSync(book(), FileStore(tmp_path / "state" / "pool.db"), START)
+    keeper = StateSync(book(), RecordFile(tmp_path / "state" / "pool.db"), START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     assert attempt(keeper, START + 0.1, None) == "b"
     assert states(keeper, START + 0.2)["a"] == "cooling"
@@ -192,9 +194,11 @@ FULL_DISK = """
     from pathlib import Path
     from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
-    from trilogue.state import FileStore, StateSync
+    from trilogue.storage.records import RecordFile
+    from trilogue.storage.records import RecordFile
+    from trilogue.upstreams.state.sync import StateSync
 
-    keeper = StateSync(book(), FileStore(Path(sys.argv[1])), START)
+    keeper = StateSync(book(), RecordFile(Path(sys.argv[1])), START)
     attempt(keeper, START, None)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
@@ -231,7 +235,7 @@ def flipped(content: bytes, rng: Random) -> Iterator[bytes]:
 def test_one_flipped_bit(tmp_path: Path) -> None:
     """Wherever the bit is, the gateway starts, works and keeps what it learns; a damaged file is renamed."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), FileStore(path), START)
+    keeper = StateSync(book(), RecordFile(path), START)
     for number in range(8):
         attempt(keeper, START + number, RATE_LIMITED if number % 3 else None, sticky=f"k{number}")
     keeper.close(START + 10)
@@ -240,14 +244,14 @@ def test_one_flipped_bit(tmp_path: Path) -> None:
         folder = tmp_path / f"{number}"
         folder.mkdir()
         (folder / "pool.db").write_bytes(content)
-        keeper = StateSync(book(), FileStore(folder / "pool.db"), START + 500)
+        keeper = StateSync(book(), RecordFile(folder / "pool.db"), START + 500)
         assert attempt(keeper, START + 501, RATE_LIMITED) is not None
         keeper.close(START + 502)
         assert not keeper._writer.failing
         assert not keeper._writer._pending
         aside += len(list(folder.glob("pool.db.broken-*")))
         fresh = book()
-        load_into(fresh, FileStore(folder / "pool.db"), START + 501)
+        load_into(fresh, RecordFile(folder / "pool.db"), START + 501)
         assert "cooling" in [line["state"] for line in fresh.overview(START + 501)]
     assert aside > 10
 
@@ -259,10 +263,12 @@ TRUNCATED = """
     from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
     from tests.timing import eventually, pass_time
-    from trilogue.state import FileStore, StateSync
+    from trilogue.storage.records import RecordFile
+    from trilogue.storage.records import RecordFile
+    from trilogue.upstreams.state.sync import StateSync
 
     path = Path(sys.argv[1])
-    keeper, other = StateSync(book(), FileStore(path), START), StateSync(book(), FileStore(path), START)
+    keeper, other = StateSync(book(), RecordFile(path), START), StateSync(book(), RecordFile(path), START)
     for number in range(20):
         now = START + number * 2
         assert attempt(keeper, now, RATE_LIMITED if number % 5 == 0 else None, sticky=f"k{number}")
@@ -292,16 +298,16 @@ def test_files_that_are_truncated_while_they_are_used(which: str, tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"done {StoreHealth()}", done.stdout
     fresh = book()
-    load_into(fresh, FileStore(path), START + 100)
+    load_into(fresh, RecordFile(path), START + 100)
     assert "cooling" in [line["state"] for line in fresh.overview(START + 100)], done.stdout
 
 
 def test_a_file_that_is_replaced_while_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session with the old file does not take itself for one with the new."""
-    store = FileStore(tmp_path / "pool.db")
-    connect = FileStore._connect
+    store = RecordFile(tmp_path / "pool.db")
+    connect = RecordFile._connect
 
-    def replaced(self: FileStore, timeout: float) -> sqlite3.Connection:
+    def replaced(self: RecordFile, timeout: float) -> SqliteConnection:
         connection = connect(self, timeout)
         monkeypatch.undo()
         self.path.rename(tmp_path / "aside.db")
@@ -309,7 +315,7 @@ def test_a_file_that_is_replaced_while_it_is_opened(tmp_path: Path, monkeypatch:
         return connection
 
     store.open(1.0).close()
-    monkeypatch.setattr(FileStore, "_connect", replaced)
+    monkeypatch.setattr(RecordFile, "_connect", replaced)
     with closing(store.open(1.0)) as session:
         assert not session.is_current()
 
@@ -318,9 +324,9 @@ def test_what_waited_for_a_locked_file_does_not_replace_what_is_newer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that had to wait writes last, and knows less."""
-    monkeypatch.setattr("trilogue.state.writer.BUSY_SECONDS", 0.05)
-    monkeypatch.setattr("trilogue.state.writer.RETRY_SECONDS", 0.05)
-    store = FileStore(tmp_path / "pool.db")
+    monkeypatch.setattr("trilogue.upstreams.state.writer.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("trilogue.upstreams.state.writer.RETRY_SECONDS", 0.05)
+    store = RecordFile(tmp_path / "pool.db")
     late = Writer(store, "late", RETENTION)
     with closing(store.open(1.0)) as session:
         with session.transaction("quick") as batch:
@@ -337,7 +343,7 @@ def test_what_waited_for_a_locked_file_does_not_replace_what_is_newer(
 def test_a_process_reads_a_new_file_before_it_writes_what_it_knows(tmp_path: Path) -> None:
     """Another one may have learned more since the old file was deleted."""
     path = tmp_path / "pool.db"
-    one, other = (StateSync(book(), FileStore(path), START) for _ in range(2))
+    one, other = (StateSync(book(), RecordFile(path), START) for _ in range(2))
     assert attempt(one, START, None, sticky="x") == "a"
     until(lambda: not one.health.waiting)
     other.sync(START + 0.1)
@@ -350,7 +356,7 @@ def test_a_process_reads_a_new_file_before_it_writes_what_it_knows(tmp_path: Pat
     assert attempt(other, START + 5, None, sticky="x") == "c"
     other.close(START + 6)
     one.close(START + 6)
-    fresh = StateSync(book(), FileStore(path), START + 7)
+    fresh = StateSync(book(), RecordFile(path), START + 7)
     assert attempt(fresh, START + 7, None, sticky="x") == "c"
     fresh.close(START + 7)
 
@@ -358,7 +364,7 @@ def test_a_process_reads_a_new_file_before_it_writes_what_it_knows(tmp_path: Pat
 def test_names_that_clients_make_up_do_not_make_the_file_grow(tmp_path: Path) -> None:
     """Each name is a 404 of the upstream, and each would be a record for a week."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), FileStore(path), START)
+    keeper = StateSync(book(), RecordFile(path), START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     for batch in range(6):
         for number in range(1_000):
@@ -371,7 +377,7 @@ def test_names_that_clients_make_up_do_not_make_the_file_grow(tmp_path: Path) ->
     assert kinds[MODEL_COOLDOWN] <= most + PRUNE_RECORDS + 1_000, "those of the last batch may be too many"
     keeper.close(START + 1)
     fresh = book()
-    load_into(fresh, FileStore(path), START + 0.7)
+    load_into(fresh, RecordFile(path), START + 0.7)
     assert fresh.pools["p"].accounts[0].cooldown_until > START + 0.7, "what matters is still there"
 
 
@@ -380,6 +386,6 @@ def test_commands_say_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "pool.db"
     path.write_bytes(GARBAGE["text"])
     with pytest.raises(StateError, match="cannot read"):
-        load_into(book(), FileStore(path), START)
+        load_into(book(), RecordFile(path), START)
     with pytest.raises(StateError, match="cannot write"):
-        write_now(FileStore(path), [], START)
+        write_now(RecordFile(path), [], START)

@@ -16,9 +16,14 @@ WORKER = """
     from pathlib import Path
     from tests.pool.making import RATE_LIMITED
     from tests.state.test_sync import attempt, book, states
-    from trilogue.state import FileStore, StateSync, steady_time
+    from trilogue.storage.records import RecordFile
+    from trilogue.upstreams.state.sync import StateSync
+    from trilogue.base.clock import steady_time
+    from trilogue.base.clock import steady_time
+    from trilogue.storage.records import RecordFile
+    from trilogue.upstreams.state.sync import StateSync
 
-    keeper = StateSync(book(), FileStore(Path(sys.argv[1])), steady_time())
+    keeper = StateSync(book(), RecordFile(Path(sys.argv[1])), steady_time())
     print("ready", flush=True)
     for line in sys.stdin:
         if line.strip() == "fail":

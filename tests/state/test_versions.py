@@ -15,16 +15,27 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.postgres import Server
-from trilogue.keys import KeyOptions, KeyStatus
-from trilogue.state.database import Database, PostgresqlDatabase, SqliteDatabase
-from trilogue.state.database.migrate import Migration, Schema, migrate
-from trilogue.state.keys import Actor, KeyStore
-from trilogue.state.keys.schema import SCHEMA as KEYS
-from trilogue.state.ledger import Counts, LedgerTables, RowName, UsageQuery, read_usage
-from trilogue.state.ledger.live_file import FILE_BYTES, MAGIC, LiveFile, read_places, write_copy
-from trilogue.state.ledger.tables import HOURLY_DAYS
-from trilogue.state.ledger.tables import SCHEMA as LEDGER
-from trilogue.state.shared_secret import shared_secret
+from trilogue.gateway.access.audit_log import Actor
+from trilogue.gateway.access.client_keys import KeyStatus
+from trilogue.gateway.access.key_store import SCHEMA as KEYS
+from trilogue.gateway.access.key_store import KeyStore
+from trilogue.gateway.access.settings import KeyOptions
+from trilogue.gateway.features.usage.ledger.live_file import (
+    FILE_BYTES,
+    MAGIC,
+    Counts,
+    LiveFile,
+    RowName,
+    read_places,
+    write_copy,
+)
+from trilogue.gateway.features.usage.ledger.tables import HOURLY_DAYS, LedgerTables, UsageQuery, read_usage
+from trilogue.gateway.features.usage.ledger.tables import SCHEMA as LEDGER
+from trilogue.storage.database import Database
+from trilogue.storage.migrations import Migration, TableSchema, migrate
+from trilogue.storage.postgresql import PostgresqlDatabase
+from trilogue.storage.shared_secret import shared_secret
+from trilogue.storage.sqlite import SqliteDatabase
 
 NewDatabase = Callable[[], Database]
 NOWHERE = Path("/nonexistent")
@@ -54,10 +65,10 @@ def ledger(opened: NewDatabase) -> Iterator[LedgerTables]:
     tables.close()
 
 
-def upgrade(database: Database, schema: Schema, *statements: str) -> None:
+def upgrade(database: Database, schema: TableSchema, *statements: str) -> None:
     """Do what a newer version does at its start."""
     with closing(database.connect()) as connection:
-        newer = Schema(schema.versions, (*schema.migrations, Migration(99, statements)))
+        newer = TableSchema(schema.versions, (*schema.migrations, Migration(99, statements)))
         migrate(connection, database.dialect, newer)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from trilogue import Protocol, Unsupported, translate_request, translate_response
-from trilogue.jsontext.text import dump
-from trilogue.protocols.responses.agents import UNREADABLE, strip_agents
+from trilogue.base.json_text import dump
+from trilogue.protocols.responses.codex import UNREADABLE, strip_agents
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 TOP = "/root"

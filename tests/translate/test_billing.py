@@ -9,8 +9,8 @@ import pytest
 
 import trilogue
 from trilogue import Protocol, Target
-from trilogue.profiles import Profile
 from trilogue.translate.content.billing import strip_billing
+from trilogue.vendors.profile import Profile
 
 LINE = "x-anthropic-billing-header: cc_version=2.1.325.abc; cc_entrypoint=cli; cch=0f1e2;"
 BLOCK = {"type": "text", "text": LINE}

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from trilogue import Protocol, StreamTranslator, Target, translate_request, translate_response
-from trilogue.profiles import Profile, profile_for
 from trilogue.translate.tools.empty import ArgumentFilter, Literals, empty_literals
+from trilogue.vendors.profile import Profile
+from trilogue.vendors.profile_lookup import profile_for
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 PROPERTIES: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trilogue import Protocol, Target, Unsupported, translate_request
-from trilogue.profiles import Profile
+from trilogue.vendors.profile import Profile
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 USER = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go"}]}

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from trilogue.translate.tools.free_text import InputUnwrapper
+from trilogue.translate.tools.names import InputUnwrapper
 
 TEXTS = ["", "plain", 'quotes " and \\ and \n\t', "ünïcödé 🎉 \u2028", "a\\u0041", "*** Begin Patch\n+x\n*** End", "\\"]
 

@@ -20,7 +20,7 @@ from trilogue.model import (
     StopReason,
     Text,
 )
-from trilogue.translate.tools.hosted import HostedStage
+from trilogue.translate.tools.calls import HostedStage
 
 END = Finish(stop=Stop(reason=StopReason.END))
 

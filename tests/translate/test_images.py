@@ -9,7 +9,7 @@ import pytest
 
 from tests.judges import meaning
 from trilogue import Protocol, StreamTranslator, translate_response
-from trilogue.translate.content.images import NOTE
+from trilogue.translate.content.stages import NOTE
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 PIXEL = "iVBORw0KGgo="

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from trilogue.base.fast_paths import without_fast_paths
+from trilogue.base.json_text import dump
 from trilogue.errors import InternalError
-from trilogue.fast_paths import without_fast_paths
-from trilogue.jsontext.text import dump
 from trilogue.model import Opaque, OpaqueKind, Protocol
 from trilogue.protocols.codec import Target
-from trilogue.translate.exchange import Exchange
+from trilogue.translate.pipeline import Exchange
 from trilogue.translate.reasoning.kept import KeptBlock, KeptReasoning, decode_kept
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.requests import RequestOptions, translate_request_with

@@ -10,12 +10,12 @@ import pytest
 from benchmarks.core import STREAMS
 from tests.gateway.wire import _ENDS, _FAILURES
 from trilogue import Protocol, StreamTranslator
+from trilogue.base.sse import SseParser
 from trilogue.gateway.response import pass_through
 from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.protocols.responses import encode_stream
 from trilogue.protocols.stream.decoder import PIECE
-from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import SseParser
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate import streams
 
 MOST = 2000

@@ -9,7 +9,7 @@ import pytest
 
 from trilogue.model import Protocol, Usage
 from trilogue.protocols.codec import Target
-from trilogue.protocols.messages.pause import PAUSES
+from trilogue.protocols.messages.history import PAUSES
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.requests import translate_request
 from trilogue.translate.responses import collect_stream, translate_response

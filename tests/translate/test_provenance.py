@@ -32,7 +32,7 @@ from trilogue.model import (
     Usage,
     events_of,
 )
-from trilogue.protocols.fields.extras import SILENT, FieldPolicy
+from trilogue.protocols.fields import SILENT, FieldPolicy
 from trilogue.translate.foreign import declare_response
 from trilogue.translate.reasoning.provenance import ResponseSealer, SealStage
 from trilogue.translate.reasoning.seal import Sealer

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from trilogue import Protocol, StreamTranslator, Target, translate_request
-from trilogue.profiles import Profile
-from trilogue.translate.content.tool_search import Searched
-from trilogue.translate.exchange import Exchange
+from trilogue.translate.content.continuation import Searched
+from trilogue.translate.pipeline import Exchange
 from trilogue.translate.requests import RequestOptions, RequestTranslation, translate_request_with
 from trilogue.translate.responses import collect_stream
-from trilogue.translate.tools.provider_search import DeferredTool
+from trilogue.translate.tools.deferred import DeferredTool
+from trilogue.vendors.profile import Profile
 
 Json = dict[str, Any]
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES

@@ -9,7 +9,7 @@ import pytest
 from trilogue import BadRequest, Protocol, Target, translate_request
 from trilogue.model import Ledger
 from trilogue.protocols.registry import CODECS
-from trilogue.translate.content.repair import UNAVAILABLE
+from trilogue.translate.content.history import UNAVAILABLE
 from trilogue.translate.requests import RequestOptions, translate_request_with
 
 TOOLS = {"name": "f", "input_schema": {"type": "object", "properties": {}}}

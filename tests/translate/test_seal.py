@@ -8,7 +8,7 @@ import pytest
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.ciphers import aead
 
-from trilogue import cipher
+from trilogue.base import cipher
 from trilogue.errors import CipherUnavailable, SealError, UpstreamProtocolError
 from trilogue.model import SEAL_PREFIX, SEAL_PREFIXES, Opaque, OpaqueKind, Protocol, Provenance
 from trilogue.translate.reasoning.seal import Audience, Sealed, Sealer

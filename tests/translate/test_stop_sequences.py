@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trilogue.model import BlockStart, BlockStop, Delta, Event, Finish, Stop, StopReason, Text, ToolCall
-from trilogue.translate.content.stop_sequences import StopStage
+from trilogue.translate.content.stages import StopStage
 
 FINISH = Finish(stop=Stop(reason=StopReason.END))
 

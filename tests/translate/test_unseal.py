@@ -7,8 +7,8 @@ import pytest
 import trilogue
 from trilogue import Protocol
 from trilogue.model import SEAL_PREFIXES, Ledger, Opaque, OpaqueKind, Provenance
+from trilogue.translate.reasoning.removal import without_sealed
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.translate.reasoning.unseal import without_sealed
 
 SEALED = "trl2.AAAA"
 THINKING = {"type": "thinking", "thinking": "t", "signature": SEALED}

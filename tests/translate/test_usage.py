@@ -11,7 +11,7 @@ from tests.judges import sdk
 from trilogue import Protocol, StreamTranslator, translate_request, translate_response
 from trilogue.model import Loss
 from trilogue.protocols.codec import Target
-from trilogue.protocols.content.tokens import estimate
+from trilogue.protocols.endpoint import estimate
 from trilogue.translate.requests import RequestTranslation
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES

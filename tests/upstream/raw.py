@@ -13,7 +13,8 @@ from typing import Any
 import uvloop
 
 from tests.timing import eventually_async
-from trilogue.upstream import HttpTransport, UpstreamRequest, UpstreamTimeouts
+from trilogue.net.client.interface import UpstreamRequest, UpstreamTimeouts
+from trilogue.net.client.transport import HttpTransport
 
 Handler = Callable[["Peer"], Awaitable[None]]
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

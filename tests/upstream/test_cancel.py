@@ -9,7 +9,8 @@ import pytest
 from tests.timing import check_within, turns
 from tests.upstream.certificates import Authority
 from tests.upstream.raw import CHUNKED, LOOPS, Handler, Peer, chunk, post, run, serving, transport, until
-from trilogue.upstream import HttpTransport, UpstreamRequest, UpstreamResponse
+from trilogue.net.client.interface import UpstreamRequest, UpstreamResponse
+from trilogue.net.client.transport import HttpTransport
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 LIMIT = 0.1

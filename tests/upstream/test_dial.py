@@ -7,8 +7,8 @@ import pytest
 
 from tests.upstream.raw import LOOPS, OK, Peer, run, serving
 from trilogue.errors import InternalError
-from trilogue.upstream.dial import dial, open_socket
-from trilogue.upstream.origin import Origin, parse_proxy
+from trilogue.net.client.dial import dial, open_socket
+from trilogue.net.client.origin import Origin, parse_proxy
 
 every_loop = pytest.mark.parametrize("loop", LOOPS)
 

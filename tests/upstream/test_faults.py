@@ -10,7 +10,8 @@ from tests.timing import check_within, pause_for
 from tests.upstream.certificates import Authority
 from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Handler, Peer, chunk, post, run, serving, transport, until
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamProtocolError, UpstreamTimeout, UpstreamTruncated
-from trilogue.upstream import HttpTransport, UpstreamRequest
+from trilogue.net.client.interface import UpstreamRequest
+from trilogue.net.client.transport import HttpTransport
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 

@@ -9,8 +9,8 @@ import pytest
 from tests.upstream.certificates import Authority
 from tests.upstream.raw import LOOPS, OK, Peer, post, run, serving, transport
 from trilogue.errors import InternalError, UpstreamConnect
-from trilogue.upstream import UpstreamRequest
-from trilogue.upstream.origin import parse_proxy, split_url
+from trilogue.net.client.interface import UpstreamRequest
+from trilogue.net.client.origin import parse_proxy, split_url
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 

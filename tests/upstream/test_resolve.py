@@ -12,7 +12,7 @@ from aiohappyeyeballs import AddrInfoType
 
 from tests.timing import turns
 from tests.upstream.raw import LOOPS, run
-from trilogue.upstream.dial import resolve
+from trilogue.net.client.dial import resolve
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 

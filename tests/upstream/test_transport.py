@@ -9,11 +9,11 @@ import pytest
 from tests.timing import check_within, pause_for, settled, turns
 from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Peer, chunk, post, run, serving, transport, until
 from trilogue.errors import InternalError, UpstreamConnect, UpstreamProtocolError
-from trilogue.upstream import UpstreamRequest
-from trilogue.upstream.connection import Connection
-from trilogue.upstream.dial import dial
-from trilogue.upstream.exchange import HIGH_WATER
-from trilogue.upstream.transport import AT_ONCE, Idle
+from trilogue.net.client.connection import Connection
+from trilogue.net.client.dial import dial
+from trilogue.net.client.exchange import HIGH_WATER
+from trilogue.net.client.interface import UpstreamRequest
+from trilogue.net.client.transport import AT_ONCE, Idle
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
@@ -416,7 +416,7 @@ def test_a_connection_that_is_lost_at_once(loop: str, monkeypatch: pytest.Monkey
         await turns(3)
         return connection
 
-    monkeypatch.setattr("trilogue.upstream.transport.dial", lose)
+    monkeypatch.setattr("trilogue.net.client.transport.dial", lose)
 
     async def test() -> None:
         async with serving(handler) as port, transport() as http:

@@ -14,7 +14,7 @@ from tests.vendors.client_requests import PROTOCOLS, client_requests, single_set
 from tests.vendors.everyday import EVERYDAY
 from tests.vendors.judge import COMBINATIONS, refusals
 from trilogue import ClientError, Target, translate_request
-from trilogue.protocols.messages.encode_request import extra_headers
+from trilogue.protocols.messages.request import extra_headers
 
 GENERATED = 60
 """requests with several settings, per client protocol and model; single settings are tried on every model"""

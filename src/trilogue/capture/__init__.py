@@ -19,8 +19,7 @@ from trilogue.capture.format import (
     PolicyLine,
 )
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged, is_capture, read_capture
-from trilogue.capture.replay import Replayed, ReplayStep, replay
-from trilogue.capture.requests import Change
+from trilogue.capture.replay import Change, Replayed, ReplayStep, replay
 from trilogue.capture.writer import CaptureWriter, Sent
 
 __all__ = [

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from trilogue.base.posix import fcntl
 from trilogue.capture.format import SUFFIX
-from trilogue.posix import fcntl
 
 MOST_FILES = 100
 MOST_BYTES = 256 * 1024 * 1024

@@ -11,30 +11,30 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from trilogue.base.json_text import dump, parse_request, parse_upstream
 from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture, CapturedAttempt, Exchanged
-from trilogue.capture.replay import ReplayStep, last_attempts
-from trilogue.capture.requests import retranslate
-from trilogue.capture.responses import body_of, joined, pauses_of, stamp_of, streamed
-from trilogue.compare import (
-    ABSENT,
-    ComparedDocument,
-    Difference,
-    Kind,
-    compare_documents,
-    differences,
-    is_stream,
-    request_tree,
-    response_tree,
+from trilogue.capture.replay import (
+    ReplayStep,
+    body_of,
+    joined,
+    last_attempts,
+    pauses_of,
+    retranslate,
+    stamp_of,
+    streamed,
 )
 from trilogue.errors import TrilogueError
-from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Event, Json, Loss, Protocol, Request
 from trilogue.policies import Context, Policy, PolicyRun, Record
-from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.codec import PauseForm
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
-from trilogue.translate.exchange import Exchange
+from trilogue.protocols.stream.response_context import Reply
+from trilogue.translate.compare.detect import DocumentKind, is_stream
+from trilogue.translate.compare.differences import ABSENT, Difference, differences
+from trilogue.translate.compare.documents import ComparedDocument, compare_documents
+from trilogue.translate.compare.tree import request_tree, response_tree
+from trilogue.translate.pipeline import Exchange
 from trilogue.translate.responses import ResponseTranslator, Stamp
 from trilogue.translate.streams import StreamTranslator
 
@@ -44,7 +44,7 @@ Settle = Callable[[PolicyRun], list[Event]]
 REQUEST, RESPONSE = "request", "response"
 
 
-class Subject(Struct, frozen=True, kw_only=True):
+class JudgedTraffic(Struct, frozen=True, kw_only=True):
     """What a capture says about the request that policies are chosen by."""
 
     client: Protocol
@@ -81,14 +81,14 @@ class _Received(Struct, frozen=True, kw_only=True):
     pauses: PauseForm | None = None
 
 
-def subject_of(capture: Capture) -> Subject:
+def subject_of(capture: Capture) -> JudgedTraffic:
     """Return what policies for a captured request are chosen by. Raises `CaptureError` if it has no request."""
     inbound = capture.inbound
     if inbound is None or inbound.protocol is None or not inbound.body:
         raise CaptureError("the capture has no inbound_request, so there is nothing to judge")
     record = capture.record if isinstance(capture.record, dict) else {}
     model = parse_request(inbound.body).get("model") or record.get("model")
-    return Subject(client=inbound.protocol, model=str(model or ""), key=str(record.get("key") or ""))
+    return JudgedTraffic(client=inbound.protocol, model=str(model or ""), key=str(record.get("key") or ""))
 
 
 def judge_capture(capture: Capture, policies: Sequence[Policy], settle: Settle) -> JudgedReplay:
@@ -109,14 +109,14 @@ def judge_capture(capture: Capture, policies: Sequence[Policy], settle: Settle) 
 def judge_document(document: ComparedDocument, policies: Sequence[Policy], settle: Settle) -> JudgedReplay:
     """Apply policies to one recorded request, response or stream. Raises `TrilogueError` if it is not valid."""
     client = document.protocol
-    if document.kind is Kind.ERROR:
+    if document.kind is DocumentKind.ERROR:
         raise CaptureError("it is an error, and policies do not judge errors")
-    if document.kind is not Kind.REQUEST:
-        run, part = _run_for(policies, Subject(client=client)), Exchanged(pieces=[(0.0, document.data)])
-        received = _Received(source=client, client=client, parts=[part], is_stream=document.kind is Kind.STREAM)
-        return _finished(run, [_judged_response(run, received, Subject(client=client), settle)], settle)
+    if document.kind is not DocumentKind.REQUEST:
+        run, part = _run_for(policies, JudgedTraffic(client=client)), Exchanged(pieces=[(0.0, document.data)])
+        received = _Received(source=client, client=client, parts=[part], is_stream=document.kind is DocumentKind.STREAM)
+        return _finished(run, [_judged_response(run, received, JudgedTraffic(client=client), settle)], settle)
     request = CODECS[client].decode_request(parse_request(document.data))
-    subject = Subject(client=client, model=request.model)
+    subject = JudgedTraffic(client=client, model=request.model)
     run = _run_for(policies, subject)
     steps = [_judged_request(run, request, settle)]
     if run.stopped is not None:
@@ -124,7 +124,7 @@ def judge_document(document: ComparedDocument, policies: Sequence[Policy], settl
     return _finished(run, steps, settle)
 
 
-def _run_for(policies: Sequence[Policy], subject: Subject) -> PolicyRun:
+def _run_for(policies: Sequence[Policy], subject: JudgedTraffic) -> PolicyRun:
     return PolicyRun(policies, Context(client=subject.client, key=subject.key, model=subject.model))
 
 
@@ -184,7 +184,7 @@ def _wants_stream(capture: Capture, attempts: Sequence[CapturedAttempt]) -> bool
     return is_stream(was) if was else is_stream(attempts[-1].response.body)
 
 
-def _judged_response(run: PolicyRun, received: _Received | None, subject: Subject, settle: Settle) -> ReplayStep:
+def _judged_response(run: PolicyRun, received: _Received | None, subject: JudgedTraffic, settle: Settle) -> ReplayStep:
     try:
         was = b"" if received is None else _given(received, PolicyRun(()), settle)[0]
         if run.stopped is not None:
@@ -228,11 +228,11 @@ def _given(received: _Received, run: PolicyRun, settle: Settle) -> tuple[bytes, 
     return dump(down.body), down.losses
 
 
-def _words(run: PolicyRun, subject: Subject) -> bytes:
+def _words(run: PolicyRun, subject: JudgedTraffic) -> bytes:
     """Return the response to a request that a policy has stopped."""
     words = run.words_response(subject.client, id="", model=subject.model)
     return dump(CODECS[subject.client].encode_response(words, Reply(source=subject.client)))
 
 
 def _document(client: Protocol, data: bytes) -> ComparedDocument:
-    return ComparedDocument(Kind.STREAM if is_stream(data) else Kind.RESPONSE, client, data)
+    return ComparedDocument(DocumentKind.STREAM if is_stream(data) else DocumentKind.RESPONSE, client, data)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol as Interface
 
+from trilogue.base.json_text import dump, parse_upstream
 from trilogue.capture.format import CaptureError
 from trilogue.capture.reader import Capture
-from trilogue.capture.replay import ReplayStep, last_request
-from trilogue.capture.requests import Change, retranslate
-from trilogue.compare import ComparedDocument, Kind, compare_documents, is_stream
-from trilogue.jsontext.text import dump, parse_upstream
+from trilogue.capture.replay import Change, ReplayStep, last_request, retranslate
 from trilogue.model import Json, Protocol
+from trilogue.translate.compare.detect import DocumentKind, is_stream
+from trilogue.translate.compare.documents import ComparedDocument, compare_documents
 from trilogue.translate.responses import translate_response
 from trilogue.translate.streams import StreamTranslator
 
@@ -61,5 +61,5 @@ def compare_live(
     )
 
 
-def _kind(body: bytes) -> Kind:
-    return Kind.STREAM if is_stream(body) else Kind.RESPONSE
+def _kind(body: bytes) -> DocumentKind:
+    return DocumentKind.STREAM if is_stream(body) else DocumentKind.RESPONSE

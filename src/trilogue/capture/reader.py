@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from trilogue.base.json_text import DECODE_ERRORS, parse_object
 from trilogue.capture.format import (
     FORMAT,
     POLICY,
@@ -19,7 +20,6 @@ from trilogue.capture.format import (
     Plan,
     PolicyLine,
 )
-from trilogue.jsontext.text import DECODE_ERRORS, parse_object
 from trilogue.model import Json, Protocol
 
 Kind = TypeVar("Kind", CaptureHead, Line, End, Plan, PolicyLine)

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, to_builtins
 
+from trilogue.base.json_text import dumps
 from trilogue.capture.credentials import CredentialFilter, secrets_in, shown_headers, shown_url
 from trilogue.capture.format import POLICY, CaptureHead, CapturePhase, End, Line, Plan, PolicyLine, body_fields
 from trilogue.capture.redaction import StreamRedactor, redact_body
-from trilogue.jsontext.text import dumps
 from trilogue.model import Json, Loss, Protocol
 from trilogue.policies import Record
-from trilogue.profiles import Profile
 from trilogue.translate.learning.remedies import Remedy
+from trilogue.vendors.profile import Profile
 
 MOST_BYTES = 16 * 1024 * 1024
 """the default for the largest size of a file"""

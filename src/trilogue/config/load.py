@@ -11,46 +11,33 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
-from urllib.parse import urlsplit
+from typing import Any
 
 from msgspec import inspect
 from msgspec.structs import replace
 
-from trilogue.config.cluster_problems import postgresql_fault
-from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
-from trilogue.config.folders import FILE_NAME, config_directory
-from trilogue.config.foreign import foreign_hint
-from trilogue.config.network import is_azure, url_fault, with_environment_proxies
+from trilogue.base.addresses import url_fault
+from trilogue.base.problems import Problem, join
+from trilogue.base.secrets import CLIENT
+from trilogue.config.checks import check
+from trilogue.config.config import Config
+from trilogue.config.environment import with_environment_proxies
+from trilogue.config.importers.source import foreign_hint
 from trilogue.config.policies import lists_policies, read_policies
 from trilogue.config.presets import complete_provider, preset_hint
 from trilogue.config.price_file import with_price_file
-from trilogue.config.problems import Problem, join
-from trilogue.config.providers import DEMO_URL, AccountSettings, ProviderSettings, VendorName
 from trilogue.config.reader import REQUIRED, Reader
-from trilogue.config.secret import CLIENT
-from trilogue.config.types import Config
-from trilogue.config.validate import check
+from trilogue.config.yaml_file import MAX_BYTES, YamlDocument, read_document
 from trilogue.errors import ConfigError
+from trilogue.gateway.features.cluster.settings import postgresql_fault
 from trilogue.model import Protocol
-from trilogue.presets import PRESETS
-from trilogue.profiles import vendor_named
 from trilogue.protocols.registry import CODECS, RICHEST
+from trilogue.storage.locations import FILE_NAME, config_directory
+from trilogue.upstreams.addresses import is_azure
+from trilogue.upstreams.settings import DEMO_URL, AccountSettings, ProviderSettings, VendorName
+from trilogue.vendors.addresses import vendor_of
+from trilogue.vendors.table import PRESETS, PROFILED
 
-_HOSTS = (
-    (r"(\w+\.)?api\.openai\.com|chatgpt\.com", "openai"),
-    (r".*\.(openai\.azure|services\.ai\.azure|cognitiveservices\.azure)\.com", "azure"),
-    (r"api\.anthropic\.com", "anthropic"),
-    (r"api\.deepseek\.com", "deepseek"),
-    (r".*\.mistral\.ai", "mistral"),
-    (r"api\.(moonshot|kimi)\.(cn|ai|com)", "moonshot"),
-    (r"api\.groq\.com", "groq"),
-    (r"api\.x\.ai", "xai"),
-    (r"generativelanguage\.googleapis\.com|.*aiplatform\.googleapis\.com", "gemini"),
-    (r"openrouter\.ai", "openrouter"),
-)
-_HOST_PATTERNS = tuple((re.compile(pattern), vendor) for pattern, vendor in _HOSTS)
-_OLLAMA_PORT = 11434
 _BASE_URLS = frozenset({"openai", "anthropic"})
 """vendors whose SDKs read an address from the environment"""
 _NO_KEY = "; set it, name another key in accounts, or set optional: true to start without this provider"
@@ -274,16 +261,4 @@ def _auth(protocol: Protocol, base_url: str) -> Any:
 def _vendor(base_url: str, name: str) -> VendorName | None:
     """Return the vendor as a value of the setting `vendor`, or None if it is not one of them."""
     found = vendor_of(base_url, name)
-    return next((vendor for vendor in get_args(VendorName) if vendor == found), None)
-
-
-def vendor_of(base_url: str, provider: str = "") -> str:
-    """Return the vendor, known by the upstream's address or its name in the configuration, or "" if unknown."""
-    parts = urlsplit(base_url)
-    host = parts.hostname or ""
-    for pattern, vendor in _HOST_PATTERNS:
-        if pattern.fullmatch(host):
-            return vendor
-    if parts.netloc.endswith(f":{_OLLAMA_PORT}"):
-        return "ollama"
-    return vendor_named(provider)
+    return found if found in PROFILED else None

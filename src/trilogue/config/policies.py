@@ -12,14 +12,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from trilogue.config.problems import NAME, NAME_RULE, join, suggest
-from trilogue.config.secret import Secret, resolve
-from trilogue.config.sources import BadReference
-from trilogue.config.types import Config
+from trilogue.base.problems import NAME, NAME_RULE, join, suggest
+from trilogue.base.secrets import Secret
+from trilogue.config.config import Config
+from trilogue.config.references import resolve
 from trilogue.policies import Policy, PolicyError, load_policy
 from trilogue.policies.loading import SHIPPED, find_policy
-from trilogue.routing.errors import BadPattern
-from trilogue.routing.patterns import compile_match
+from trilogue.routing.model_names import BadPattern, compile_match
+from trilogue.upstreams.sources import BadReference
 
 Problems = list[tuple[str, str]]
 _FILE_MARK = ".py"

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from trilogue.config.problems import quote_key, suggest
+from trilogue.base.problems import quote_key, suggest
 from trilogue.model import Protocol
-from trilogue.presets import PRESETS, Parameter, Preset
+from trilogue.vendors.table import PRESETS
+from trilogue.vendors.vendor import Parameter, Preset
 
 _PARAMETER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,99}")
 PARAMETERS = ("resource", "region", "project")

@@ -8,12 +8,12 @@ from pathlib import Path
 from msgspec import inspect
 from msgspec.structs import replace
 
-from trilogue.config.document import MAX_BYTES, read_document
-from trilogue.config.providers import ProviderSettings
+from trilogue.config.config import Config
 from trilogue.config.reader import Reader
-from trilogue.config.types import Config
+from trilogue.config.yaml_file import MAX_BYTES, read_document
 from trilogue.errors import ConfigError
-from trilogue.prices import Price
+from trilogue.upstreams.settings import ProviderSettings
+from trilogue.vendors.price import Price
 
 PricesByName = dict[str, dict[str, Price]]
 SETTING = "price_file"

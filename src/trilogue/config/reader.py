@@ -14,17 +14,13 @@ from typing import Any, TypeGuard
 
 from msgspec import NODEFAULT, inspect
 
-from trilogue.config.problems import join, quote_key, suggest
-from trilogue.config.profiles import ProfileSettings
-from trilogue.config.providers import AccountSettings
-from trilogue.config.secret import Secret, resolve
-from trilogue.config.setting_paths import settings_named
-from trilogue.config.sources import BadReference, ClientSource, CommandSource, MissingSecret
-from trilogue.config.types import ClientKeySettings, StateSettings
-from trilogue.config.usage import UsageSettings
-from trilogue.config.webhook import WebhookSettings
+from trilogue.base.problems import join, quote_key, suggest
+from trilogue.base.secrets import Secret
+from trilogue.config.config import settings_named, short_form
+from trilogue.config.references import resolve
 from trilogue.model import Protocol
-from trilogue.routing import RouteTarget
+from trilogue.routing.routes import RouteTarget
+from trilogue.upstreams.sources import BadReference, ClientSource, CommandSource, MissingSecret
 
 _ACCOUNT_KEY = re.compile(r"providers\..+\.accounts\[\d+\](\.key)?")
 
@@ -34,17 +30,6 @@ INVALID = object()
 REQUIRED = "is required"
 MOST_SUGGESTED = 3
 """settings that are named to somebody who has written one in the wrong place"""
-
-SHORT_FORMS: dict[type, str] = {
-    ClientKeySettings: "key",
-    AccountSettings: "key",
-    ProfileSettings: "name",
-    StateSettings: "store",
-    UsageSettings: "store",
-    WebhookSettings: "url",
-    RouteTarget: "provider/model",
-}
-"""types that may be written as a plain string, and what that string is"""
 
 
 class Reader:
@@ -101,7 +86,7 @@ class Reader:
 
 def _read_struct(reader: Reader, kind: inspect.StructType, value: Any, path: str) -> Any:
     """Return the struct with the fields that could be read; the others have their defaults."""
-    short = SHORT_FORMS.get(kind.cls)
+    short = short_form(kind.cls)
     if short and isinstance(value, str):
         return _read_short(reader, kind, value, path)
     if not isinstance(value, dict):
@@ -116,7 +101,7 @@ def _read_short(reader: Reader, kind: inspect.StructType, value: str, path: str)
     """Return the struct that a plain string is short for."""
     if kind.cls is RouteTarget:
         return RouteTarget.parse(value)
-    name = SHORT_FORMS[kind.cls]
+    name = short_form(kind.cls)
     field = next(field for field in kind.fields if field.name == name)
     item = reader.read(field.type, value, path)
     return kind.cls(**{name: _placeholder(field) if item is INVALID else item})

@@ -14,15 +14,12 @@ from typing import Any
 
 from msgspec import Struct, inspect, json
 
-from trilogue.config.profiles import ProfileBase, ProfileSettings
-from trilogue.config.providers import ProviderSettings
-from trilogue.config.reader import SHORT_FORMS
-from trilogue.config.secret import Secret
-from trilogue.config.setting_paths import inner_types
-from trilogue.config.types import Config
+from trilogue.base.secrets import Secret
+from trilogue.config.config import Config, inner_types, short_form
 from trilogue.model import Protocol
-from trilogue.presets import PRESETS
-from trilogue.profiles import Profile
+from trilogue.upstreams.settings import ProfileBase, ProfileSettings, ProviderSettings
+from trilogue.vendors.profile import Profile
+from trilogue.vendors.table import PRESETS
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -36,9 +33,10 @@ def json_schema() -> dict[str, Any]:
     del parts[ProviderSettings.__name__]["required"]
     parts[ProviderSettings.__name__]["properties"]["preset"]["enum"] = list(PRESETS)
     definitions = {name: _described(part) for name, part in sorted(parts.items())}
-    for struct in SHORT_FORMS:
-        whole = definitions[struct.__name__]
-        definitions[struct.__name__] = {"title": whole["title"], "anyOf": [_short_form(struct), whole]}
+    for name, struct in _STRUCTS.items():
+        if short := short_form(struct):
+            whole = definitions[name]
+            definitions[name] = {"title": whole["title"], "anyOf": [_short_form(short), whole]}
     schema = {"$schema": _DIALECT, "title": "Trilogue configuration", **root, "$defs": definitions}
     # Defaults are tuples and enums until they have been encoded as JSON.
     plain: dict[str, Any] = json.decode(json.encode(schema))
@@ -71,8 +69,7 @@ def _custom_schema(kind: type) -> dict[str, Any]:
     return {"type": "string", "description": "env:NAME, file:path, or the text itself"}
 
 
-def _short_form(struct: type) -> dict[str, Any]:
-    short = SHORT_FORMS[struct]
+def _short_form(short: str) -> dict[str, Any]:
     return {"type": "string", "description": f"short for {short}"}
 
 

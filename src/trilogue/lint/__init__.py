@@ -4,10 +4,9 @@
 codecs, so that the linter can check what they emit. It does no I/O and never raises because of the data it checks.
 """
 
-from trilogue.lint.findings import Finding
 from trilogue.lint.linter import StreamLinter, lint_error, lint_request, lint_response, lint_stream
 from trilogue.lint.registry import NOT_VISIBLE, REQUEST_RULES, RULES, rules_table
-from trilogue.lint.rules import Rule, Severity
+from trilogue.lint.rules import Finding, Rule, Severity
 
 __all__ = [
     "NOT_VISIBLE",

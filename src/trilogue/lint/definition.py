@@ -7,8 +7,7 @@ from typing import Protocol as Interface
 
 from msgspec import Struct
 
-from trilogue.lint.findings import LintReport
-from trilogue.lint.rules import Group
+from trilogue.lint.rules import Group, LintReport
 from trilogue.model import Json
 
 

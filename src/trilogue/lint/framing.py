@@ -1,4 +1,4 @@
-"""The strict view of a stream's bytes: everything that the tolerant parser in `trilogue.sse` forgives is a finding.
+"""The strict view of a stream's bytes: everything that the tolerant parser in `base.sse` forgives is a finding.
 
 In: bytes in any split. Out: the events, and findings for A02, A03, A04 and A08. Where the fault is plain the events
 are recovered (a missing blank line, a payload over several lines), so that one fault gives one finding.
@@ -7,9 +7,9 @@ It does not know what the data means.
 
 from __future__ import annotations
 
-from trilogue.lint.findings import LintReport
+from trilogue.base.sse import SseEvent
 from trilogue.lint.json_values import is_json
-from trilogue.sse import SseEvent
+from trilogue.lint.rules import LintReport
 
 _BOM = b"\xef\xbb\xbf"
 _DONE = b"[DONE]"

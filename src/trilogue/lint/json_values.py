@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from trilogue.base.json_text import parse
 from trilogue.errors import UpstreamProtocolError
-from trilogue.jsontext.text import parse
 from trilogue.model import Json
 
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from trilogue.base.json_text import has_lone_surrogates, parse
+from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamProtocolError
-from trilogue.jsontext.surrogates import has_lone_surrogates
-from trilogue.jsontext.text import parse
 from trilogue.lint.definition import ExpectedResponse, ProtocolRules
-from trilogue.lint.findings import Finding, LintReport
 from trilogue.lint.framing import Framer, is_utf8
 from trilogue.lint.json_values import obj, objects
 from trilogue.lint.registry import REQUEST_RULES, RULES, foreign_names, rules_of
+from trilogue.lint.rules import Finding, LintReport
 from trilogue.model import Json, Protocol
-from trilogue.sse import SseEvent
 
 _KEEPALIVES = ("ping", "keepalive")
 

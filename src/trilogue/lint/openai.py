@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import obj
 from trilogue.lint.requests import CallMark, Range
+from trilogue.lint.rules import LintReport
 from trilogue.model import Json
 
 RANGES: dict[str, Range] = {"temperature": (0, 2), "top_p": (0, 1), "top_logprobs": (0, 20)}

@@ -12,8 +12,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, is_number, obj, one_of, text
+from trilogue.lint.rules import LintReport
 from trilogue.model import Json
 
 Range = tuple[float, float]

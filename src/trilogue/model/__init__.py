@@ -4,6 +4,7 @@ Every codec decodes into this model and encodes from it. It covers more than any
 the field names of none of them. It does no I/O and knows nothing about JSON.
 """
 
+from trilogue.base.json_text import MOST_TOKENS, Json
 from trilogue.model.blocks import (
     PART_BREAK,
     SEAL_PREFIX,
@@ -22,7 +23,6 @@ from trilogue.model.blocks import (
     HostedKind,
     HostedResult,
     Image,
-    Json,
     Native,
     Opaque,
     OpaqueKind,
@@ -76,7 +76,7 @@ from trilogue.model.request import (
     Turn,
     UserLocation,
 )
-from trilogue.model.response import CUT_SHORT, MOST_TOKENS, Response, Stop, StopReason, Usage, UsedBesides
+from trilogue.model.response import CUT_SHORT, Response, Stop, StopReason, Usage, UsedBesides
 
 __all__ = [
     "CUT_SHORT",

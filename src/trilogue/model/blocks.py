@@ -8,12 +8,10 @@ encoding it for another protocol declares each of them as a loss.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
 
-Json = Any
-"""A JSON value that stays opaque by intent: schemas, native objects, extras."""
+from trilogue.base.json_text import Json
 
 Extras = dict[str, Json] | None
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from trilogue.base.json_text import Json
 from trilogue.errors import InternalError, UpstreamFailure, UpstreamTruncated
-from trilogue.model.blocks import Block, Citation, HostedCall, Json, Reasoning, Refusal, Text, ToolCall
+from trilogue.model.blocks import Block, Citation, HostedCall, Reasoning, Refusal, Text, ToolCall
 from trilogue.model.events import (
     BlockStart,
     BlockStop,

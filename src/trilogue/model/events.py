@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json_text import Json
 from trilogue.errors import UpstreamProtocolError
-from trilogue.model.blocks import Block, Citation, Extras, Json, Opaque, Reasoning, Text
+from trilogue.model.blocks import Block, Citation, Extras, Opaque, Reasoning, Text
 from trilogue.model.failure import Failure
 from trilogue.model.protocol import Protocol
 from trilogue.model.request import Tier

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from trilogue.model.blocks import Json
+from trilogue.base.json_text import Json
 from trilogue.model.protocol import Protocol
 
 

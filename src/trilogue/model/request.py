@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from trilogue.model.blocks import Block, CacheMark, CallKind, Extras, HostedKind, Json
+from trilogue.base.json_text import Json
+from trilogue.model.blocks import Block, CacheMark, CallKind, Extras, HostedKind
 from trilogue.model.protocol import Protocol
 
 

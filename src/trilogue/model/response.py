@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json_text import MOST_TOKENS
 from trilogue.model.blocks import Block, Extras
 from trilogue.model.protocol import Protocol
 from trilogue.model.request import Tier
@@ -45,10 +46,6 @@ class Stop(Struct, frozen=True, kw_only=True):
     detail: str | None = None
     path: str = ""
     extras: Extras = None
-
-
-MOST_TOKENS = 2**31 - 1
-"""More than that in one response is a mistake of the upstream."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json_text import dump_text, parse, parse_object
 from trilogue.errors import TrilogueError
-from trilogue.jsontext.text import dump_text, parse, parse_object
 from trilogue.model import Block, CallKind, HostedCall, Json, Native, ToolCall
 
 

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from msgspec import Struct, convert, to_builtins
 
-from trilogue.jsontext.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.model import Block, CallKind, Reasoning, Refusal, Request, Text, ToolCall
 from trilogue.policies.verdicts import Drop, Pass, PolicyVerdict, Replace, Rewrite, StopWith
 
@@ -24,7 +24,7 @@ ALLOWED: dict[str, tuple[type[PolicyVerdict], ...]] = {
 """the verdicts that each hook may return"""
 
 
-class Trouble(Struct, frozen=True):
+class PolicyProblem(Struct, frozen=True):
     """What went wrong with a policy, in words that show no content."""
 
     what: str
@@ -49,33 +49,33 @@ class _Boundary:
 
 
 def guarded(call: Callable[[], object]) -> object:
-    """Return what a call returns, or a `Trouble` if it raises."""
+    """Return what a call returns, or a `PolicyProblem` if it raises."""
     with _Boundary() as boundary:
         return call()
-    return Trouble(f"raised {boundary.error}")
+    return PolicyProblem(f"raised {boundary.error}")
 
 
 def imported(load: Callable[[], object]) -> object:
-    """Return what is loaded, or a `Trouble` that says why it cannot be. Only for code that has seen no content."""
+    """Return what is loaded, or a `PolicyProblem` that says why not. Only for code that has seen no content."""
     with _Boundary() as boundary:
         return load()
-    return Trouble(" ".join(f"{boundary.error}: {boundary.text}".split())[:MOST_SHOWN])
+    return PolicyProblem(" ".join(f"{boundary.error}: {boundary.text}".split())[:MOST_SHOWN])
 
 
-def check(stage: str, verdict: object, block: Block | None = None, ids: Iterable[str] = ()) -> Trouble | None:
+def check(stage: str, verdict: object, block: Block | None = None, ids: Iterable[str] = ()) -> PolicyProblem | None:
     """Return what is wrong with a verdict, or None. `ids`: the ids of the calls that have gone on."""
     if not isinstance(verdict, ALLOWED[stage]):
-        return Trouble(f"returned {type(verdict).__name__}, which is not a verdict here")
+        return PolicyProblem(f"returned {type(verdict).__name__}, which is not a verdict here")
     problem = text_problem([verdict.reason])
     if problem:
-        return Trouble(problem)
+        return PolicyProblem(problem)
     if isinstance(verdict, StopWith):
         problem = text_problem([verdict.words])
     elif isinstance(verdict, Rewrite):
         problem = _rewrite_problem(verdict.to, block)
     elif isinstance(verdict, Replace):
         problem = _replace_problem(verdict.blocks, block, set(ids))
-    return Trouble(problem) if problem else None
+    return PolicyProblem(problem) if problem else None
 
 
 def text_problem(texts: Iterable[object]) -> str | None:
@@ -129,7 +129,7 @@ def _block_problem(item: object, block: Block | None) -> str | None:
         return None
     # Constructors of structs take any value; only a conversion finds a field of the wrong type.
     converted = guarded(lambda: convert(to_builtins(item), type(item)))
-    if isinstance(converted, Trouble):
+    if isinstance(converted, PolicyProblem):
         return "returned a block with a field of the wrong type"
     texts = _TEXTS.get(type(item))
     problem = text_problem(texts(item)) if texts else None

@@ -9,7 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from trilogue.model import Block, Citation, Reasoning, Refusal, Text
-from trilogue.policies.checks import MOST_TEXT, Trouble, guarded, text_problem
+from trilogue.policies.checks import MOST_TEXT, PolicyProblem, guarded, text_problem
 from trilogue.policies.folding import BORDER, SETTLED
 from trilogue.policies.policy import Context, Policy
 from trilogue.policies.records import Records, Site
@@ -105,25 +105,25 @@ class PolicyScan:
         if self._broken:
             return PASS
         result = guarded(partial(self.policy.on_match, match, self._context))
-        trouble = self._trouble(result)
-        if trouble is None:
+        problem = self._problem(result)
+        if problem is None:
             return result
         self._broken = True
-        return self._records.failed(self.policy, trouble, self._site, since=self._since)
+        return self._records.failed(self.policy, problem, self._site, since=self._since)
 
-    def _trouble(self, result: object) -> Trouble | None:
+    def _problem(self, result: object) -> PolicyProblem | None:
         """Return what is wrong with the verdict about a match, or None."""
-        if isinstance(result, Trouble):
+        if isinstance(result, PolicyProblem):
             return result
         if isinstance(result, Pass):
             return None
         problem = text_problem([result.words if isinstance(result, StopWith) else result])
         if problem:
             close_coroutine(result)
-            return Trouble(problem)
+            return PolicyProblem(problem)
         if isinstance(result, str):
             self._room -= len(result)
-        return Trouble(f"added more than {MOST_TEXT} characters") if self._room < 0 else None
+        return PolicyProblem(f"added more than {MOST_TEXT} characters") if self._room < 0 else None
 
 
 def close_coroutine(result: object) -> None:

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from trilogue.model import Audio, Block, Ledger, Native, Opaque, Reasoning, Refusal, Request, Text, Usage
 from trilogue.model.names import name_of
 from trilogue.policies.calls import is_client_call, may_be_call, strings_in
-from trilogue.policies.checks import Trouble, check, guarded
+from trilogue.policies.checks import PolicyProblem, check, guarded
 from trilogue.policies.flow import PolicyScan, ScanChain, close_coroutine
 from trilogue.policies.policy import Context, Interest, Outcome, Policy
-from trilogue.policies.records import Records, Site, trouble_words
+from trilogue.policies.records import Records, Site, problem_words
 from trilogue.policies.scan import NEVER, Scan
 from trilogue.policies.verdicts import (
     VERDICT_NAMES,
@@ -35,7 +35,7 @@ from trilogue.policies.verdicts import (
 
 MOST_ROUNDS = 8
 """questions that a hook may ask one after the other"""
-LATE = Trouble("did not decide in time")
+LATE = PolicyProblem("did not decide in time")
 
 Result = TypeVar("Result")
 
@@ -44,7 +44,7 @@ class DriverReply(Struct, frozen=True):
     """What the driver says to a `Pending`: a value, or what went wrong."""
 
     value: object = None
-    trouble: Trouble | None = None
+    problem: PolicyProblem | None = None
 
 
 Steps = Generator[Pending, DriverReply, Result]
@@ -90,7 +90,7 @@ class _AlwaysStops(Policy):
     def __init__(self, failed: Policy) -> None:
         super().__init__()
         self.name = failed.name
-        self._words = trouble_words(failed)
+        self._words = problem_words(failed)
 
     def on_match(self, match: re.Match[str], context: Context) -> object:
         return StopWith(self._words)
@@ -148,7 +148,7 @@ class Hooks:
                 continue
             started = self.records.clock()
             result = yield from self._asked(policy, partial(policy.on_end, outcome, self.context))
-            if isinstance(result, Trouble):
+            if isinstance(result, PolicyProblem):
                 self.records.add(policy, "error", result.what, Site("end"), since=started)
 
     def one_policy(self, policy: Policy, block: Block, number: int) -> Steps[Judged]:
@@ -262,8 +262,8 @@ class Hooks:
             if isinstance(scan, Scan):
                 scans.append(PolicyScan(policy, scan, self.context, self.records))
             elif scan is not None:
-                trouble = scan if isinstance(scan, Trouble) else Trouble("returned a scan that is none")
-                if isinstance(self.records.failed(policy, trouble, site, since=started), StopWith):
+                problem = scan if isinstance(scan, PolicyProblem) else PolicyProblem("returned a scan that is none")
+                if isinstance(self.records.failed(policy, problem, site, since=started), StopWith):
                     scans.append(PolicyScan(_AlwaysStops(policy), EVERYTHING, self.context, self.records))
         return scans
 
@@ -281,13 +281,13 @@ class Hooks:
         """Return the verdict of one hook, after everything that it asks for."""
         started = self.records.clock()
         result = yield from self._asked(policy, call)
-        trouble = result
-        if not isinstance(result, Trouble):
-            trouble = guarded(partial(check, site.stage, result, block, self.call_ids))
-        if not isinstance(result, PolicyVerdict) or isinstance(trouble, Trouble):
+        problem = result
+        if not isinstance(result, PolicyProblem):
+            problem = guarded(partial(check, site.stage, result, block, self.call_ids))
+        if not isinstance(result, PolicyVerdict) or isinstance(problem, PolicyProblem):
             close_coroutine(result)
-            trouble = trouble if isinstance(trouble, Trouble) else Trouble("returned no verdict")
-            return self.records.failed(policy, trouble, site, since=started)
+            problem = problem if isinstance(problem, PolicyProblem) else PolicyProblem("returned no verdict")
+            return self.records.failed(policy, problem, site, since=started)
         self.records.add(policy, VERDICT_NAMES[type(result)], result.reason, site, since=started)
         return result
 
@@ -295,7 +295,7 @@ class Hooks:
         """Return what a hook returns in the end: run it, await it, and have its questions answered."""
         if policy.blocking:
             reply = yield Pending(policy=policy.name, timeout=policy.timeout, work=call)
-            result = reply.trouble or reply.value
+            result = reply.problem or reply.value
         else:
             result = self._timed(policy, call)
         for _ in range(MOST_ROUNDS):
@@ -303,13 +303,13 @@ class Hooks:
                 ask = result
                 timeout = policy.timeout if ask.timeout is None else ask.timeout
                 reply = yield Pending(policy=policy.name, timeout=timeout, question=ask.question)
-                result = reply.trouble or guarded(partial(ask.read, reply.value))
+                result = reply.problem or guarded(partial(ask.read, reply.value))
             elif isinstance(result, Awaitable):
                 reply = yield Pending(policy=policy.name, timeout=policy.timeout, awaitable=result)
-                result = reply.trouble or reply.value
+                result = reply.problem or reply.value
             else:
                 return result
-        return Trouble("asked too many questions")
+        return PolicyProblem("asked too many questions")
 
     def _timed(self, policy: Policy, call: Callable[[], object]) -> object:
         """Return what a plain hook returns. It cannot be interrupted, but a verdict that comes late does not count."""

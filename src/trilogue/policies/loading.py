@@ -16,7 +16,7 @@ import msgspec
 
 from trilogue.errors import TrilogueError
 from trilogue.model import Json
-from trilogue.policies.checks import Trouble, imported
+from trilogue.policies.checks import PolicyProblem, imported
 from trilogue.policies.policy import Policy, PolicySettings
 from trilogue.policies.shipped.action import SettingsProblem
 from trilogue.policies.shipped.approve import Approve
@@ -92,7 +92,7 @@ def find_policy(use: str) -> type[Policy]:
         if not installed:
             raise PolicyError(f"there is no such policy{_hint(use)}")
         found = imported(next(iter(installed)).load)
-    if isinstance(found, Trouble):
+    if isinstance(found, PolicyProblem):
         raise PolicyError(f"cannot be imported: {found.what}")
     if not isinstance(found, type) or not issubclass(found, Policy):
         raise PolicyError("is not a Policy class")
@@ -139,7 +139,7 @@ def _made(found: type[Policy], settings: PolicySettings) -> Policy:
             return None
 
     made = imported(make)
-    if isinstance(made, Trouble):
+    if isinstance(made, PolicyProblem):
         problems.append(f"cannot be made: {made.what}")
     if isinstance(made, Policy):
         return made

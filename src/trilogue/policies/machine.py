@@ -37,17 +37,14 @@ from trilogue.model import (
     Usage,
 )
 from trilogue.model.names import name_of
+from trilogue.policies.blocks import BlockOrder, BlockPipeline, BlockPlace, Channel, Filtering, Parcel
 from trilogue.policies.calls import is_client_call, named_calls_in, strings_in
-from trilogue.policies.filtering import Channel, Filtering
-from trilogue.policies.held import HeldBlock, Piece
 from trilogue.policies.hooks import Hooks, Steps, interest_of
-from trilogue.policies.order import BlockOrder, Place
-from trilogue.policies.outlet import Outlet
-from trilogue.policies.pipeline import Parcel, Pipeline
+from trilogue.policies.outlet import HeldBlock, Outlet, Piece
 from trilogue.policies.policy import Outcome, Policy
 from trilogue.policies.records import Site
 from trilogue.policies.verdicts import StopWith
-from trilogue.protocols.content.tokens import estimate_text
+from trilogue.protocols.endpoint import estimate_text
 
 
 class RunPhase(IntEnum):
@@ -82,10 +79,10 @@ class Machine:
         self.usage: Usage | None = None
         """the usage of a whole response, which is known even if a policy stops it"""
         self._order = BlockOrder()
-        self._place = Place(live=True)
+        self._place = BlockPlace(live=True)
         """that of the block which is passing or held"""
         self._channels: dict[type[Block] | None, Channel] = {kind: Channel() for kind in (Text, Refusal, Reasoning)}
-        self._pipeline = Pipeline(hooks)
+        self._pipeline = BlockPipeline(hooks)
         self._parcels: list[Parcel] = []
         """complete blocks that some policy has not decided"""
         self._start: ResponseStart | None = None

@@ -1,12 +1,13 @@
 """The way out of the engine: numbers blocks, keeps calls behind the words that replace others, and ends the response.
 
-In: complete or flowing blocks that may go on, in order. Out: events with indices 0, 1, 2…, and an end whose stop reason
-fits what the client got.
+In: complete or flowing blocks that may go on, in order. A block that policies have to see as a whole is held until it
+is complete. Out: events with indices 0, 1, 2…, and an end whose stop reason fits what the client got.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -16,10 +17,13 @@ from trilogue.model import (
     Block,
     BlockStart,
     BlockStop,
+    CitationDelta,
     Delta,
     Event,
     Finish,
+    LogprobsDelta,
     Opaque,
+    OpenBlock,
     Reasoning,
     ReasoningDelta,
     Refusal,
@@ -31,9 +35,61 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.policies.calls import is_client_call
-from trilogue.policies.held import BlockEvent
 
+Piece: TypeAlias = Delta | ReasoningDelta | CitationDelta | LogprobsDelta
+"""an event inside a block"""
+BlockEvent: TypeAlias = BlockStart | Piece | BlockStop
+"""an event of a block"""
 _NO_STOP = Stop(reason=StopReason.END)
+
+
+def _take_text(block: OpenBlock, event: Delta) -> None:
+    block.texts.append(event.text)
+
+
+def _take_reasoning(block: OpenBlock, event: ReasoningDelta) -> None:
+    block.parts.setdefault((event.raw, event.part), []).append(event.text)
+
+
+def _take_citation(block: OpenBlock, event: CitationDelta) -> None:
+    block.citations.append(event.citation)
+
+
+def _take_logprobs(block: OpenBlock, event: LogprobsDelta) -> None:
+    block.logprobs.extend(event.logprobs)
+
+
+_TAKE: dict[type[Event], Callable[..., None]] = {
+    Delta: _take_text,
+    ReasoningDelta: _take_reasoning,
+    CitationDelta: _take_citation,
+    LogprobsDelta: _take_logprobs,
+}
+
+
+class HeldBlock:
+    """One block. `events` has everything it was made of, so that it can go on exactly as it came."""
+
+    __slots__ = ("_open", "events", "number")
+
+    def __init__(self, start: BlockStart) -> None:
+        self._open = OpenBlock(start.block)
+        self.number = start.index
+        self.events: list[BlockEvent] = [start]
+
+    def add(self, event: Piece) -> None:
+        """Take an event of the block."""
+        self.events.append(event)
+        _TAKE[type(event)](self._open, event)
+
+    def more(self, events: list[Event]) -> None:
+        """Take more text, of a block that has gone on already, so that its events are not needed."""
+        self._open.texts += [event.text for event in events if type(event) is Delta]
+
+    def close(self, stop: BlockStop) -> Block:
+        """Add the last event and return the complete block."""
+        self.events.append(stop)
+        return self._open.close(stop)
 
 
 def block_events(block: Block, start: ResponseStart) -> list[BlockEvent]:

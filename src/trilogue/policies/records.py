@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from trilogue.policies.checks import Trouble
+from trilogue.policies.checks import PolicyProblem
 from trilogue.policies.policy import Policy
 from trilogue.policies.verdicts import PASS, PolicyVerdict, Record, StopWith, readable
 
@@ -22,7 +22,7 @@ class Site(Struct, frozen=True):
     kind: str = ""
 
 
-def trouble_words(policy: Policy) -> str:
+def problem_words(policy: Policy) -> str:
     """Return the words that end a response because a policy failed."""
     return f"The response was stopped because the policy {policy.name} could not decide."
 
@@ -51,8 +51,8 @@ class Records:
             )
             self.items.append(record)
 
-    def failed(self, policy: Policy, trouble: Trouble, site: Site, *, since: float) -> PolicyVerdict:
+    def failed(self, policy: Policy, problem: PolicyProblem, site: Site, *, since: float) -> PolicyVerdict:
         """Record a failure of a policy and return the verdict that its `on_error` prescribes."""
         closed = policy.on_error == "closed"
-        self.add(policy, "error", f"{trouble.what}; {'stopped' if closed else 'passed'}", site, since=since)
-        return StopWith(trouble_words(policy)) if closed else PASS
+        self.add(policy, "error", f"{problem.what}; {'stopped' if closed else 'passed'}", site, since=since)
+        return StopWith(problem_words(policy)) if closed else PASS

@@ -15,16 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from trilogue.policies.folding import (
-    BORDER,
-    SETTLED,
-    Folded,
-    fold,
-    folded,
-    is_plain,
-    unfolded,
-    without_borders,
-)
+from trilogue.policies.folding import BORDER, SETTLED, Folded, fold, folded, is_plain, unfolded, without_borders
 from trilogue.policies.patterns import LinearPattern, Searcher
 from trilogue.policies.verdicts import PASS, Pass, StopWith
 

@@ -1,7 +1,8 @@
 """From the model name that a client sent to a provider and its model name.
 
 In this order: `provider/model`, aliases, routes, models that a provider lists, the vendors' own prefixes, the default
-provider. The router is made once per configuration and holds no state.
+provider. The router is made once per configuration and holds no state; `ModelRoutes` remembers what it
+has found.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from msgspec.structs import replace
 
 from trilogue.errors import ClientError
 from trilogue.model import Protocol
-from trilogue.routing.errors import NoRoute, check_model_name
+from trilogue.routing.model_names import NoRoute, check_model_name
 from trilogue.routing.routes import FAMILIES, CompiledRoute, RoutableProvider, Route, find_problems
 
+MAX_RESOLVED = 1000
+_PREFIX = "provider prefix"
 
-class Upstream(NamedTuple):
+
+class ProviderModel(NamedTuple):
     """A provider and its model name."""
 
     provider: str
@@ -28,7 +32,7 @@ class Upstream(NamedTuple):
 class Resolution(Struct, frozen=True):
     """The targets of a model in order of preference, and the rule that named them."""
 
-    targets: tuple[Upstream, ...]
+    targets: tuple[ProviderModel, ...]
     matched: str
     route: int | None = None
     """the number in the configuration of the route that matched, counted from 0"""
@@ -87,7 +91,7 @@ class Router:
         """All model names of the configuration: aliases, routes without patterns and listed models."""
         return tuple(name for name in self._names_known() if name is not None)
 
-    def named_targets(self) -> frozenset[Upstream]:
+    def named_targets(self) -> frozenset[ProviderModel]:
         """Return all targets that aliases, routes without patterns and listed models lead to."""
         return frozenset(target for name in self.names for target in self.resolve(name).targets)
 
@@ -109,7 +113,7 @@ class Router:
             check_model_name(target.model)
         return replace(resolution, matched=_matched(via, resolution.matched)) if via else resolution
 
-    def ruling(self, model: str, client: Protocol | None, targets: Sequence[Upstream]) -> tuple[int, ...]:
+    def ruling(self, model: str, client: Protocol | None, targets: Sequence[ProviderModel]) -> tuple[int, ...]:
         """Return the numbers of the routes whose policies, limits and budgets hold for a request, its own route first.
 
         Those are the route that its model goes by, and all that lead to one of the targets to which it may be sent. So
@@ -150,29 +154,26 @@ class Router:
         provider, slash, rest = model.partition("/")
         if not slash or not rest or provider not in self._names:
             return None
-        return Resolution((Upstream(provider, rest),), _PREFIX)
+        return Resolution((ProviderModel(provider, rest),), _PREFIX)
 
     def _by_route(self, model: str) -> Resolution | None:
         for number, route in self._routes.items():
             targets = route.resolve(model)
             if targets:
-                return Resolution(tuple(Upstream(*target) for target in targets), f"route {number + 1}", number)
+                return Resolution(tuple(ProviderModel(*target) for target in targets), f"route {number + 1}", number)
         return None
 
     def _by_default(self, model: str, client: Protocol | None) -> Resolution | None:
         if model in self._listed:
-            return Resolution((Upstream(self._listed[model], model),), f"models of {self._listed[model]}")
+            return Resolution((ProviderModel(self._listed[model], model),), f"models of {self._listed[model]}")
         for family in FAMILIES:
             if family.pattern.fullmatch(model):
                 chosen = family.choose(self._providers, client)
                 if chosen is not None:
-                    return Resolution((Upstream(chosen.name, model),), f"prefix {family.label}")
+                    return Resolution((ProviderModel(chosen.name, model),), f"prefix {family.label}")
         if self._default is not None:
-            return Resolution((Upstream(self._default, model),), "default provider")
+            return Resolution((ProviderModel(self._default, model),), "default provider")
         return None
-
-
-_PREFIX = "provider prefix"
 
 
 def _matched(via: str, rule: str) -> str:
@@ -186,3 +187,59 @@ def _served(
     listed = [model for provider in providers for model in provider.models]
     prefixes = [f"{provider.name}/<model>" for provider in providers]
     return tuple(dict.fromkeys([*aliases, *(route.match for route in routes), *listed, *families, *prefixes]))
+
+
+class ModelRoutes:
+    """A router, and what it has found for the models that were asked for. `routes`: those of the configuration."""
+
+    def __init__(
+        self,
+        router: Router,
+        routes: Sequence[Route] = (),
+        aliases: Mapping[str, str] | None = None,
+        default_provider: str | None = None,
+    ) -> None:
+        self.router = router
+        self.routes = tuple(routes)
+        self.aliases = aliases or {}
+        self.default_provider = default_provider
+        self.only_model = router.only_model()
+        self._resolved: dict[tuple[str, Protocol], tuple[ProviderModel, ...]] = {}
+        self.resolved = self._resolved.get
+        """the targets of a model and a client's protocol, if they were resolved before"""
+        self._route_names: dict[tuple[str, Protocol], str] = {}
+        self._ruling: dict[tuple[str, Protocol, tuple[ProviderModel, ...]], tuple[str, ...]] = {}
+
+    def routed(self, model: str, client: Protocol) -> tuple[ProviderModel, ...]:
+        """Return the targets of a model according to the routes. Raises NoRoute."""
+        targets = self.router.resolve(model, client).targets
+        # Routes don't change until the next reload, and clients ask for the same few models all the time.
+        if len(self._resolved) >= MAX_RESOLVED:
+            self._resolved.clear()
+        self._resolved[model, client] = targets
+        return targets
+
+    def route_of(self, model: str, client: Protocol) -> str:
+        """Return the route that a model goes by, as its `match`; "" if none matches."""
+        known = self._route_names.get((model, client))
+        if known is None:
+            if len(self._route_names) >= MAX_RESOLVED:
+                self._route_names.clear()
+            try:
+                number = self.router.resolve(model, client).route
+            except ClientError:
+                number = None
+            known = "" if number is None else self.routes[number].match
+            self._route_names[model, client] = known
+        return known
+
+    def ruling_routes(self, model: str, client: Protocol, targets: Sequence[ProviderModel]) -> tuple[str, ...]:
+        """Return the routes whose policies, limits and budgets hold for a request, as their `match`."""
+        known = (model, client, tuple(targets))
+        found = self._ruling.get(known)
+        if found is None:
+            if len(self._ruling) >= MAX_RESOLVED:
+                self._ruling.clear()
+            numbers = self.router.ruling(model, client, targets)
+            found = self._ruling[known] = tuple(dict.fromkeys(self.routes[number].match for number in numbers))
+        return found

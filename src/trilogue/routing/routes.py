@@ -8,15 +8,24 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from typing import ClassVar, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.limits import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits
 from trilogue.model import Protocol
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.errors import BadPattern, name_fault
-from trilogue.routing.patterns import Kind, check_template, compile_match, compile_template, expand, kind_of
+from trilogue.routing.model_names import (
+    BadPattern,
+    Kind,
+    check_template,
+    compile_match,
+    compile_template,
+    expand,
+    kind_of,
+    name_fault,
+)
+from trilogue.vendors.table import vendors_led_by
 
 
 class RoutableProvider(Struct, frozen=True):
@@ -29,7 +38,7 @@ class RoutableProvider(Struct, frozen=True):
     """it serves its own model names only, whichever protocols it speaks, such as the demo or Ollama"""
 
 
-class Family(Struct, frozen=True):
+class ModelFamily(Struct, frozen=True):
     """Models of one vendor, and the providers that serve them.
 
     That is a provider with one of these names (`openai`, or `openai-…` if that speaks the client's protocol), else the
@@ -56,32 +65,25 @@ def _belongs(name: str, vendor: str) -> bool:
     return name == vendor or name.startswith(f"{vendor}-")
 
 
-def _family(label: str, names: tuple[str, ...], pattern: str | None = None) -> Family:
-    return Family(label, re.compile(pattern or re.escape(label).replace(r"\*", ".*")), names)
+def _family(label: str, names: tuple[str, ...], pattern: str = "") -> ModelFamily:
+    return ModelFamily(label, re.compile(pattern or re.escape(label).replace(r"\*", ".*")), names)
 
 
 FAMILIES = (
-    _family("claude-*", ("anthropic",)),
-    _family("gpt-*", ("openai",)),
-    _family("chatgpt-*", ("openai",)),
-    _family("codex-*", ("openai",)),
-    _family("o[0-9]*", ("openai",), r"o\d+(-.*)?"),
-    _family("gemini-*", ("google", "gemini")),
-    _family("grok-*", ("xai", "grok")),
-    # Names with a tag (`deepseek-r1:8b`) are those of open weights on a server such as Ollama.
-    _family("deepseek-*", ("deepseek",), r"deepseek-[^:/]+"),
-    _family("mistral-*", ("mistral",), r"(open-)?(mi[sx]tral|ministral|magistral|codestral|devstral|pixtral)-[^:/]+"),
-    _family("kimi-*", ("moonshot", "kimi"), r"kimi-[^:/]+"),
-    _family("qwen*", ("qwen",), r"(qwen|qwq|qvq)[^:/]*"),
-    _family("glm-*", ("zai", "glm"), r"glm-[^:/]+"),
-    _family("MiniMax-*", ("minimax",), r"MiniMax-[^:/]+"),
-    _family("sonar*", ("perplexity",), r"sonar[^:/]*"),
+    *(
+        _family(family.label, vendor.routed_names or (vendor.name,), family.pattern)
+        # In this order, an error names the families that can be served.
+        for vendor in vendors_led_by("anthropic openai gemini xai")
+        for family in vendor.families
+    ),
     _family("demo*", ("demo",)),
 )
 
 
 class RouteTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A target for a request. `provider/model` is the short form."""
+
+    short: ClassVar[str] = "provider/model"  # what a plain string is short for
 
     provider: str
     """name of a provider"""
@@ -112,22 +114,18 @@ class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """several targets in order of preference, instead of `provider` and `model`"""
     policies: tuple[str, ...] = ()
     """policies for requests that this route matches, by name"""
-    limits: RateLimits = RateLimits()
-    """limits for requests, tokens and concurrent requests of this route"""
-    budget: BudgetSettings = BudgetSettings()
-    """what requests of this route may cost"""
 
     @property
     def has_rules(self) -> bool:
         """Whether the route has more than targets: rules that hold for all requests that may go to one of them."""
-        return bool(self.policies) or self.limits != NO_LIMITS or self.budget != NO_BUDGET
+        return bool(self.policies)
 
     def chain(self) -> tuple[RouteTarget, ...]:
         """Return all targets in order."""
         first = () if self.provider is None else (RouteTarget(provider=self.provider, model=self.model),)
         return first + self.targets
 
-    def without(self, absent: Container[str]) -> Route:
+    def without(self, absent: Container[str]) -> Self:
         """Return the route without the targets at these providers."""
         if not any(target.provider in absent for target in self.chain()):
             return self

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json_text import dump_text
 from trilogue.errors import Unsupported
-from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
     ChoiceMode,
@@ -37,9 +37,9 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Codec
-from trilogue.protocols.content.parts import hosted_note
-from trilogue.protocols.content.sealed import HISTORY_AS_TEXT
-from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy
+from trilogue.protocols.fields import DROP, SILENT, FieldPolicies, FieldPolicy
+from trilogue.protocols.parts import hosted_note
+from trilogue.protocols.sealed import HISTORY_AS_TEXT
 
 META = FieldPolicy(loss="resp.meta")
 """the policy for a field of a response that has none of its own"""
@@ -84,7 +84,7 @@ class Foreign(Struct, frozen=True):
 
     def _extras(self, extras: Extras, path: str, default: FieldPolicy) -> None:
         if extras is not None:
-            declare_extras(extras, self.source.field_policies, path, self.ledger, default)
+            declare_extras(extras, self.source.fields.policies, path, self.ledger, default)
 
     def _tools(self, request: Request) -> Iterator[Tool]:
         alone = not any(map(self._is_carried, request.tools))
@@ -98,7 +98,7 @@ class Foreign(Struct, frozen=True):
                 self.ledger.add("tool.hosted_dropped", tool.path, tool.type)
 
     def _is_carried(self, tool: Tool) -> bool:
-        return not isinstance(tool, HostedTool) or tool.kind in self.target.hosted_tools
+        return not isinstance(tool, HostedTool) or tool.kind in self.target.tools.hosted
 
     def _declare_choice(self, choice: ToolChoice) -> None:
         self._extras(choice.extras, choice.path, DROP)
@@ -135,7 +135,7 @@ class Foreign(Struct, frozen=True):
         return block
 
     def _hosted(self, block: HostedCall | HostedResult) -> Block | None:
-        if block.tool in self.target.history_tools and self._replayable(block):
+        if block.tool in self.target.tools.in_history and self._replayable(block):
             return block
         code = "web_search.replay" if isinstance(block, HostedResult) and block.hits else HISTORY_AS_TEXT
         self.ledger.add(code, block.path)
@@ -147,12 +147,12 @@ class Foreign(Struct, frozen=True):
 
         Messages accepts a call only together with its result, and searches only with the provider's own token.
         """
-        if not self.target.hosted_in_pairs:
+        if not self.target.tools.in_pairs:
             return True
         return (block.id if isinstance(block, HostedCall) else block.call_id) in self.replayable
 
     def _native(self, block: Native) -> Block | None:
-        policy = self.source.field_policies.get(block.type, FieldPolicy(loss="native.dropped"))
+        policy = self.source.fields.policies.get(block.type, FieldPolicy(loss="native.dropped"))
         if policy.refuse:
             raise Unsupported(block.path, policy.refuse)
         if policy.loss:

@@ -13,29 +13,36 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json_text import LARGE_BYTES, SUSPECT, blame, parse_request
 from trilogue.errors import BadRequest
-from trilogue.jsontext.text import LARGE_BYTES, SUSPECT, blame, parse_request
 from trilogue.model import HostedKind, Json, Ledger, Loss, Protocol, Request, Role, Strictness, protocol_of
 from trilogue.protocols.codec import EncodingContext, Target
-from trilogue.protocols.content.tokens import estimate
-from trilogue.protocols.fit import emulated_stops, fit_request
+from trilogue.protocols.endpoint import estimate
 from trilogue.protocols.fit.caching import takes_session, with_session
+from trilogue.protocols.fit.request import emulated_stops, fit_request
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import without_billing
-from trilogue.translate.content.ending import ended_by_user, refuse_unanswered
-from trilogue.translate.content.history import PROMPTS, History, is_plain, lone_prompts_as_user
-from trilogue.translate.content.repair import Repair, checked_history, repair_history
-from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
+from trilogue.translate.content.history import (
+    PROMPTS,
+    History,
+    Repair,
+    checked_history,
+    ended_by_user,
+    is_plain,
+    lone_prompts_as_user,
+    refuse_unanswered,
+    repair_history,
+)
 from trilogue.translate.foreign import Foreign
+from trilogue.translate.pipeline import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.reasoning.kept import Recall, put_back
 from trilogue.translate.reasoning.provenance import RequestOpener
+from trilogue.translate.reasoning.removal import without_sealed
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.translate.reasoning.unseal import without_sealed
 from trilogue.translate.tools.calls import separate_call_ids
 from trilogue.translate.tools.client_tools import NO_BUILTINS, Builtins, offer_builtins
-from trilogue.translate.tools.deferred import offer_found
+from trilogue.translate.tools.deferred import ToolSearch, offer_found, offer_search, without_search, without_waiting
 from trilogue.translate.tools.names import NO_NAMES, Namer, ToolNames
-from trilogue.translate.tools.provider_search import ToolSearch, offer_search, without_search, without_waiting
 
 
 class RequestTranslation(Struct, frozen=True):
@@ -121,7 +128,7 @@ def translate_request_with(
                 request = ended_by_user(request, where, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
             if request.sampling.stop:
-                stop = emulated_stops(request.sampling.stop, where.profile, CODECS[where.protocol].stop_sequences)
+                stop = emulated_stops(request.sampling.stop, where.profile, CODECS[where.protocol].turns.stop_sequences)
     # A parsed body may have values that no JSON text has; then it is the caller's fault, not ours.
     except SUSPECT:
         blame(wire, BadRequest)
@@ -191,14 +198,14 @@ def _for_others(wire: dict[str, Json], request: Request, ledger: Ledger) -> Requ
 
 def has_tool_search(target: Target) -> bool:
     """Return whether the target's provider can search for tools itself."""
-    return HostedKind.TOOL_SEARCH in CODECS[target.protocol].hosted_tools and target.profile.tool_search
+    return HostedKind.TOOL_SEARCH in CODECS[target.protocol].tools.hosted and target.profile.tool_search
 
 
 def _with_search(
     wire: dict[str, Json], request: Request, target: Target, ledger: Ledger
 ) -> tuple[Request, ToolSearch | None]:
     """Return the request with the client's tool search as a function that the caller answers, and what it finds."""
-    form, limit = CODECS[request.protocol].tool_search, CODECS[target.protocol].name_limit
+    form, limit = CODECS[request.protocol].tools.search, CODECS[target.protocol].tools.name_limit
     return (request, None) if form is None else offer_search(request, wire, form, limit, ledger)
 
 
@@ -212,7 +219,7 @@ def _prepared(
     if session and takes_session(target):
         request = with_session(request, session, target)
     # Only Claude Code sends it, and only over Messages.
-    if not target.profile.billing_block and CODECS[request.protocol].billing_block:
+    if not target.profile.billing_block and CODECS[request.protocol].turns.billing_block:
         request = without_billing(request, ledger)
     return request, builtins
 
@@ -235,7 +242,7 @@ def _adapt(
     """
     ours, theirs = CODECS[request.protocol], CODECS[target.protocol]
     # Messages requires a user turn; the other protocols do not.
-    if theirs.needs_user and request.turns and request.turns[-1].role in PROMPTS:
+    if theirs.turns.needs_user and request.turns and request.turns[-1].role in PROMPTS:
         request = lone_prompts_as_user(request, ledger)
     plain = is_plain(request.turns)
     opener = RequestOpener(sealer, target, ledger)
@@ -244,14 +251,14 @@ def _adapt(
     _refuse_empty(adapted)
     if plain and not (adapted.tools or adapted.tool_choice or adapted.namespaces):
         return adapted, names, calls
-    custom = theirs.custom_tools and target.profile.custom_tools
-    namer = Namer(limit=theirs.name_limit, custom_tools=custom, ledger=ledger)
+    custom = theirs.tools.custom and target.profile.custom_tools
+    namer = Namer(limit=theirs.tools.name_limit, custom_tools=custom, ledger=ledger)
     adapted, names = namer.request(adapted)
     if search is not None:
         # Waiting tools have got their names as well, so that these do not depend on what was found.
         adapted = without_waiting(adapted)
     if not plain:
-        refuse_unanswered(request.turns, ours.field_policies)
+        refuse_unanswered(request.turns, ours.fields.policies)
         adapted = replace(adapted, turns=History(opener, foreign, namer).turns(request.turns))
         adapted, calls, shared = checked_history(adapted, ledger, repair=repair)
         if shared:

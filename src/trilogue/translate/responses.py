@@ -10,9 +10,9 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.fast_paths import FAST_PATHS
+from trilogue.base.json_text import SUSPECT, blame, parse_upstream
 from trilogue.errors import InternalError, UpstreamProtocolError
-from trilogue.fast_paths import FAST_PATHS
-from trilogue.jsontext.text import SUSPECT, blame, parse_upstream
 from trilogue.model import (
     Collector,
     Json,
@@ -28,12 +28,10 @@ from trilogue.model import (
 )
 from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.content.usage import UsageCounter
-from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_response
-from trilogue.translate.judging import ResponsePolicies, unsigned
-from trilogue.translate.pipeline import Pipeline
+from trilogue.translate.pipeline import Exchange, Pipeline, ResponsePolicies, unsigned
 from trilogue.translate.reasoning.kept import KeptReasoning
 
 
@@ -155,7 +153,7 @@ def _adapted(
     if FAST_PATHS.on and _is_plain(response, exchange):
         # Skipping the pipeline saves an ordinary response about a hundred calls, a third of all.
         if source is not target:
-            declare_response(response, CODECS[source].response_policies, ledger)
+            declare_response(response, CODECS[source].fields.response_policies, ledger)
         return response, None
     collector, pipeline = Collector(), Pipeline(source, target, exchange, ledger)
     for event in pipeline(list(events_of(response))):

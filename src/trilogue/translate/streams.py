@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from trilogue.base.json_text import SUSPECT, blame
 from trilogue.errors import UpstreamError, UpstreamProtocolError
-from trilogue.jsontext.text import SUSPECT, blame
 from trilogue.model import (
     BlockStart,
     Delta,
@@ -24,17 +24,14 @@ from trilogue.model import (
     events_of,
     protocol_of,
 )
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
-from trilogue.protocols.stream.repeated import RepeatedText
-from trilogue.protocols.stream.reply import Reply
-from trilogue.translate.content.pauses import PauseStage
-from trilogue.translate.content.tool_search import Find, SearchStage
+from trilogue.protocols.stream.repeated_deltas import RepeatedText
+from trilogue.protocols.stream.response_context import Reply
+from trilogue.translate.content.continuation import Find, PauseStage, SearchStage
 from trilogue.translate.content.usage import UsageCounter
-from trilogue.translate.exchange import Exchange
-from trilogue.translate.judging import ResponsePolicies, unsigned
-from trilogue.translate.pipeline import Pipeline
+from trilogue.translate.pipeline import Exchange, Pipeline, ResponsePolicies, unsigned
 from trilogue.translate.reasoning.kept import KeptReasoning
 from trilogue.translate.responses import Stamp, reply_of
 
@@ -104,7 +101,7 @@ class StreamTranslator:
         Call this before anything else. A response in which the model has only searched is paused, like one that
         `continues`. The next request is that of the client with `so_far` at its end.
         """
-        exchange, form = self._exchange, CODECS[self._target].tool_search
+        exchange, form = self._exchange, CODECS[self._target].tools.search
         if exchange is not None and exchange.search is not None and form is not None:
             self._search = SearchStage(exchange.search, form, exchange.names, find, self._ledger)
             self._pauses = self._search
@@ -144,7 +141,7 @@ class StreamTranslator:
             return b""
         self._pauses.paused = self.finish = None
         if self._search is not None:
-            return self._relay([self._search.end(paused, CODECS[self._target].pauses is not None)])
+            return self._relay([self._search.end(paused, CODECS[self._target].turns.pauses is not None)])
         self._ledger.add("stop.pause_turn", self._stop_path)
         return self._relay([replace(paused, stop=replace(paused.stop, reason=StopReason.LENGTH))])
 
@@ -184,7 +181,7 @@ class StreamTranslator:
             # No step changed the last delta of this block, so none changes this one.
             if type(repeated.event) is Delta:
                 self._room -= len(text) + PIECE
-                return self._encoder.more(text)
+                return self._encoder.encode_text(text)
             if not pipeline.takes_reasoning:
                 self._room -= len(text) + PIECE
                 return self._encoder.encode([repeated.more(text)])

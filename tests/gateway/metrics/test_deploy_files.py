@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trilogue.gateway.metrics.families import FAMILIES, metrics_table
+from trilogue.gateway.features.metrics.families import FAMILIES, metrics_table
 
 ROOT = Path(__file__).resolve().parents[3]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"

@@ -10,10 +10,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
 
-from trilogue.gateway.metrics import families
-from trilogue.gateway.metrics.exposition import OPENMETRICS, PROMETHEUS, content_type, exposition
-from trilogue.gateway.metrics.families import FAMILIES, Kind
-from trilogue.gateway.metrics.samples import Samples
+from trilogue.gateway.features.metrics import families
+from trilogue.gateway.features.metrics.exposition import OPENMETRICS, PROMETHEUS, content_type, exposition
+from trilogue.gateway.features.metrics.families import FAMILIES, Kind
+from trilogue.gateway.features.metrics.worker_files import Samples
 
 PROMTOOL = shutil.which("promtool")
 EVIL = 'a\\b"c\nd\ud800é{}=,'

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from trilogue.gateway.metrics import families
-from trilogue.gateway.metrics.requests import MAX_MODELS, RequestMetrics, endpoint_of
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.features.metrics import families
+from trilogue.gateway.features.metrics.requests import MAX_MODELS, RequestMetrics, endpoint_of
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Usage
-from trilogue.pool import Attempt, Decision
+from trilogue.routing.pool.decision import Attempt, Decision
 
 ROUTE = ("chat", "messages", "up", "m")
 

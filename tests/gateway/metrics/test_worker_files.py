@@ -6,10 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.gateway.metrics import families
-from trilogue.gateway.metrics.samples import Samples, WorkerSamples
-from trilogue.gateway.metrics.worker_files import ENDED, WorkerFile, fold_ended, read_ended
-from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
+from trilogue.gateway.features.metrics import families
+from trilogue.gateway.features.metrics.worker_files import (
+    ENDED,
+    Samples,
+    WorkerFile,
+    WorkerSamples,
+    fold_ended,
+    read_ended,
+)
+from trilogue.gateway.features.metrics.worker_metrics import WorkerMetrics
 
 TOKENS = (families.TOKENS, ("up", "m", "input"))
 LAG = (families.LAG, ())

@@ -10,8 +10,9 @@ import pytest
 from tests.gateway.process import Started
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import Answer, exchange, payload
-from trilogue.gateway.setup.access import ClientKey, ConfiguredKey, KeyRing, is_local_host, is_local_origin
+from trilogue.gateway.access.client_keys import ClientKey, ConfiguredKey, KeyRing
 from trilogue.model import Protocol
+from trilogue.net.server.request_target import is_local_host, is_local_origin
 
 ENDPOINTS = [
     ("POST", "/v1/chat/completions"),

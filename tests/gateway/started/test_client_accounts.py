@@ -31,10 +31,10 @@ routes:
   - {match: "fallback", targets: [anthropic/text, configured/text]}
 """
 PATCH = """\
-import trilogue.config.client_accounts as one
-one.SCHEMES = ("http",)
-one.HOSTS.clear()
-one.HOSTS.update({"127.0.0.1": "anthropic", "localhost": "openai"})
+import trilogue.vendors.addresses as one
+one.KEY_SCHEMES = ("http",)
+one.KEY_HOSTS.clear()
+one.KEY_HOSTS.update({"127.0.0.1": "anthropic", "localhost": "openai"})
 """
 """In place of the vendors' hosts, which tests must not call."""
 ALICE, BOB, TOKEN = "sk-ant-api03-fake-canary-a", "sk-ant-api03-fake-canary-b", "sk-ant-oat01-fake-canary-t"

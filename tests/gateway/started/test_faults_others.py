@@ -23,7 +23,7 @@ COUNTS = ["count", "count, translated", "input tokens", "input tokens, translate
 @pytest.fixture(scope="module")
 def quick(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     """A gateway with short clocks, which asks again for a list that it did not get."""
-    patch = "import trilogue.gateway.setup.catalog as catalog; catalog.RETRY_SECONDS = 0; catalog.LIST_SECONDS = 1"
+    patch = "import trilogue.upstreams.catalog as catalog; catalog.RETRY_SECONDS = 0; catalog.LIST_SECONDS = 1"
     with started(tmp_path_factory.mktemp("quick"), QUICK, up.url, patch=patch) as gateway:
         yield gateway
 

@@ -12,13 +12,13 @@ from tests.gateway.process import PATIENT, Started, started
 from tests.gateway.wire import address, exchange, outcome, payload, post, request
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import check_within, eventually_async, with_tries
-from trilogue.jsontext.text import LARGE_BYTES, MOST_FIELDS
+from trilogue.base.json_text import LARGE_BYTES, MOST_FIELDS
 from trilogue.model import Protocol
 
 SLOW_SECONDS = 1.0
 SLOWED = f"""
 import sys, threading
-import trilogue.gateway.request.call as call, trilogue.gateway.request.context as watch
+import trilogue.gateway.request.call as call, trilogue.gateway.request.request as watch
 import trilogue.gateway.request.outbound as outbound, trilogue.gateway.response.whole as whole
 import trilogue.gateway.endpoints.generate as complete, trilogue.gateway.endpoints.count_tokens as tokens
 

@@ -22,7 +22,7 @@ providers:
   command: {protocol: chat, base_url: UPSTREAM, accounts: ["cmd:sh print-key"]}
   spare: {protocol: chat, base_url: UPSTREAM, accounts: [{key: "cmd:sh print-key"}, {key: env:UP_KEY, priority: 2}]}
 """
-PATCH = "import trilogue.gateway.setup.live_keys as live\nlive.RETRY_SECONDS = 0.0"
+PATCH = "import trilogue.upstreams.live_keys as live\nlive.RETRY_SECONDS = 0.0"
 """A command may be run again at once."""
 SCRIPT = "echo x >>runs; echo canary-on-stderr >&2; cat token || { echo canary-on-stdout; exit 3; }\n"
 NOTICED = '"event":"an account has a new key"'

@@ -15,7 +15,7 @@ CONTROL = "colorsys"
 
 WATCH = f"""
 import os
-from trilogue.serving import Listener
+from trilogue.net.server.listener import Listener
 
 opened = Listener.open
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trilogue.gateway.tracing.attributes import request_attributes, route_of, server_of
+from trilogue.gateway.features.tracing.attributes import request_attributes, route_of, server_of
 from trilogue.model import Protocol
 
 

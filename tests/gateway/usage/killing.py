@@ -26,9 +26,10 @@ from urllib.parse import urlsplit
 from tests.gateway.process import Started, started
 from tests.gateway.running import CLIENT_KEY
 from tests.timing import eventually_async
-from trilogue.config import state_file
-from trilogue.state.database import SqliteDatabase
-from trilogue.state.ledger import Counts, LedgerTables, UsageQuery, read_usage
+from trilogue.gateway.features.usage.ledger.live_file import Counts
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery, read_usage
+from trilogue.storage.locations import state_file
+from trilogue.storage.sqlite import SqliteDatabase
 
 CONNECTIONS = 16
 CONFIG = """\

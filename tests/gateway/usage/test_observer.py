@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from trilogue.config import load
-from trilogue.gateway.observe.record import RequestRecord
-from trilogue.gateway.usage import names
-from trilogue.gateway.usage.observer import UsageObserver
-from trilogue.gateway.usage.query import usage_query
+from trilogue.config.load import load
+from trilogue.gateway.features.usage import observer as names
+from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
+from trilogue.gateway.features.usage.ledger.live_file import Counts
+from trilogue.gateway.features.usage.ledger.tables import LedgerTables, UsageQuery
+from trilogue.gateway.features.usage.observer import UsageObserver
+from trilogue.gateway.features.usage.report import usage_query
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Usage
-from trilogue.pool import Decision
-from trilogue.state.database import MemoryDatabase
-from trilogue.state.ledger import Counts, LedgerTables, UsageLedger, UsageQuery
+from trilogue.routing.pool.decision import Decision
+from trilogue.storage.sqlite import MemoryDatabase
+from trilogue.upstreams.build import router_of
 
 CONFIG = """\
 providers:
@@ -30,7 +33,8 @@ providers:
 def usage(tmp_path: Path) -> Iterator[UsageObserver]:
     (tmp_path / "trilogue.yaml").write_text(CONFIG)
     made = UsageObserver(UsageLedger(LedgerTables(MemoryDatabase()), tmp_path / "usage.live", 30))
-    made.configure(load(tmp_path / "trilogue.yaml", {}))
+    config = load(tmp_path / "trilogue.yaml", {})
+    made.configure(router_of(config), {name: one.price_book() for name, one in config.providers.items()})
     yield made
     made.close()
 
@@ -136,7 +140,7 @@ def test_names_of_clients_are_limited(usage: UsageObserver, monkeypatch: pytest.
 
 def test_metrics_have_a_limited_number_of_series(usage: UsageObserver, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sums stay the same over hours and reloads."""
-    monkeypatch.setattr("trilogue.gateway.usage.observer.MOST_SERIES", 4)
+    monkeypatch.setattr("trilogue.gateway.features.usage.observer.MOST_SERIES", 4)
     for number in range(6):
         usage.request_settled(record(f"m{number}", Usage(fresh=1)))
         usage.request_settled(record(used=Usage(fresh=1)))

@@ -24,7 +24,7 @@ from tests.gateway.process import environment, until
 from tests.gateway.usage.killing import run
 from tests.scripted import thread
 from tests.timing import eventually_async
-from trilogue.cli.app import app
+from trilogue.app.cli.app import app
 from trilogue.model import Protocol
 
 C, M, R = Protocol

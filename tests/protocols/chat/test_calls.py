@@ -6,8 +6,8 @@ import pytest
 
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import CallKind, Protocol, ToolCall
-from trilogue.protocols.chat.calls import encode_call, read_call
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.chat.tools import encode_call, read_call
+from trilogue.protocols.stream.response_context import ResponseContext
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,6 @@ def test_call_without_name() -> None:
 def test_ids_of_chat_upstreams_stay() -> None:
     """They go back to where they came from, legal elsewhere or not."""
     call = ToolCall(id="functions.f:0", name="f", arguments="{}", extras={"extra_content": 1})
-    wire = encode_call(call, Reply(source=Protocol.CHAT))
+    wire = encode_call(call, ResponseContext(source=Protocol.CHAT))
     assert (wire["id"], wire["extra_content"]) == ("functions.f:0", 1)
-    assert encode_call(call, Reply(source=Protocol.MESSAGES))["id"] != "functions.f:0"
+    assert encode_call(call, ResponseContext(source=Protocol.MESSAGES))["id"] != "functions.f:0"

@@ -10,12 +10,12 @@ from openai.types.chat import ChatCompletionChunk
 
 from tests.each import each
 from tests.recordings import recordings
+from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest, UpstreamFailure
 from trilogue.model import Collector, Event, Failed, Ledger, Protocol, Response, Sequencer, events_of
 from trilogue.protocols.chat import CODEC
 from trilogue.protocols.codec import Target
-from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import SseParser
+from trilogue.protocols.stream.response_context import ResponseContext
 
 RECORDINGS = recordings("chat-*.json")
 BAD_REQUESTS = {"chat-n-llamacpp-rig-error-matrix-malformed-request-field-0-6ba280a0"}
@@ -119,9 +119,9 @@ def test_body_round_trip(name: str) -> None:
             CODEC.decode_response(body)
         return
     answer = CODEC.decode_response(body)
-    written = CODEC.encode_response(answer, Reply(source=Protocol.CHAT))
+    written = CODEC.encode_response(answer, ResponseContext(source=Protocol.CHAT))
     again = CODEC.decode_response(json.loads(json.dumps(written)))
-    assert CODEC.encode_response(again, Reply(source=Protocol.CHAT)) == written
+    assert CODEC.encode_response(again, ResponseContext(source=Protocol.CHAT)) == written
     assert written["choices"][0]["finish_reason"] in {"stop", "length", "tool_calls", "content_filter"}
 
 
@@ -146,15 +146,15 @@ def test_stream_adds_up(name: str) -> None:
     """The official accumulator takes what we write, and gets the same answer as a client that does not stream."""
     events = decode(stream_bytes(LOADED[name]))
     if isinstance(events[-1], Failed):
-        written = CODEC.encoder(Reply()).encode(Sequencer().feed(events))
+        written = CODEC.encoder(ResponseContext()).encode(Sequencer().feed(events))
         assert b"[DONE]" not in written
         assert b'"error"' in written
         return
     answer = collect(events)
-    reply = Reply(source=Protocol.CHAT)
-    streamed = accumulate(CODEC.encoder(reply).encode(Sequencer().feed(events)))
-    assert streamed == accumulate(CODEC.encoder(reply).encode(events_of(answer)))
-    whole = CODEC.encode_response(answer, reply)["choices"][0]
+    context = ResponseContext(source=Protocol.CHAT)
+    streamed = accumulate(CODEC.encoder(context).encode(Sequencer().feed(events)))
+    assert streamed == accumulate(CODEC.encoder(context).encode(events_of(answer)))
+    whole = CODEC.encode_response(answer, context)["choices"][0]
     message = whole["message"]
     assert streamed["finish_reason"] == whole["finish_reason"]
     assert streamed["message"]["content"] == (message["content"] or "")

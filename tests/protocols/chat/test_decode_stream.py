@@ -28,8 +28,8 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.chat import CODEC
-from trilogue.protocols.stream.repeated import RepeatedText
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.repeated_deltas import RepeatedText
+from trilogue.protocols.stream.response_context import ResponseContext
 
 DONE = b"data: [DONE]\n\n"
 
@@ -512,7 +512,9 @@ def test_unknown_fields_of_calls_are_kept() -> None:
     last = events(*whole)[-1]
     assert isinstance(last, Finish)
     assert last.unknown_fields == {"choices[0].message.tool_calls": {"new": 3}}
-    (written,) = CODEC.encode_response(got, Reply(source=Protocol.CHAT))["choices"][0]["message"]["tool_calls"]
+    (written,) = CODEC.encode_response(got, ResponseContext(source=Protocol.CHAT))["choices"][0]["message"][
+        "tool_calls"
+    ]
     assert written == {
         "id": "a",
         "type": "function",

@@ -6,10 +6,9 @@ import pytest
 
 from trilogue.errors import Unsupported
 from trilogue.model import CacheMark, Document, Image, Ledger, Protocol, Source, SourceKind, Text
-from trilogue.profiles import Profile
-from trilogue.protocols.chat.decode_content import decode_content
-from trilogue.protocols.chat.encode_content import encode_block, encode_content
+from trilogue.protocols.chat.content import decode_content, encode_block, encode_content
 from trilogue.protocols.codec import EncodingContext
+from trilogue.vendors.profile import Profile
 
 NATIVE = EncodingContext(Protocol.CHAT, Profile(), Ledger(), native=True)
 

@@ -43,9 +43,9 @@ from trilogue.model import (
     Turn,
     UserLocation,
 )
-from trilogue.profiles import Profile
 from trilogue.protocols.chat import CODEC
 from trilogue.protocols.codec import Target
+from trilogue.vendors.profile import Profile
 
 OPENAI = "gpt-5.6"
 FREE = "gpt-5.2"

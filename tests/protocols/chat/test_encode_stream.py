@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
 
+from trilogue.base.sse import SseParser, frame_data
 from trilogue.errors import InternalError
 from trilogue.lint import lint_stream
 from trilogue.model import (
@@ -45,16 +46,15 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.protocols.chat import CODEC
-from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import SseParser, frame_data
+from trilogue.protocols.stream.response_context import ResponseContext
 
 START = ResponseStart(protocol=Protocol.MESSAGES, id="msg_1", model="m")
 END = Finish(stop=Stop(reason=StopReason.END), usage=Usage(fresh=2, output=1))
 
 
-def write(*events: Event, reply: Reply | None = None) -> list[Any]:
+def write(*events: Event, context: ResponseContext | None = None) -> list[Any]:
     """The data of all events; `[DONE]` as text."""
-    data = CODEC.encoder(reply or Reply(source=Protocol.MESSAGES)).encode(events)
+    data = CODEC.encoder(context or ResponseContext(source=Protocol.MESSAGES)).encode(events)
     assert data.endswith(b"\n\n")
     assert b"\r" not in data
     return ["[DONE]" if event.data == b"[DONE]" else json.loads(event.data) for event in SseParser().feed(data)]
@@ -93,7 +93,7 @@ def test_text() -> None:
 @pytest.mark.parametrize("options", [None, {}, {"include_usage": False}])
 def test_usage_only_if_asked_for(options: Any) -> None:
     """Clients that did not ask take the chunk without choices for an error."""
-    chunks = write(START, END, reply=Reply(body={"stream": True, "stream_options": options}))
+    chunks = write(START, END, context=ResponseContext(body={"stream": True, "stream_options": options}))
     assert not any("usage" in chunk for chunk in chunks[:-1])
     assert all(chunk["choices"] for chunk in chunks[:-1])
 
@@ -101,7 +101,7 @@ def test_usage_only_if_asked_for(options: Any) -> None:
 def test_no_usage_is_made_up() -> None:
     """Asked for, but the upstream gave none: OpenAI's client ends without figures, and the linter notes it."""
     body = {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
-    chunks = write(START, replace(END, usage=None), reply=Reply(source=Protocol.MESSAGES, body=body))
+    chunks = write(START, replace(END, usage=None), context=ResponseContext(source=Protocol.MESSAGES, body=body))
     assert all(chunk["usage"] is None and chunk["choices"] for chunk in chunks[:-1])
     state = ChatCompletionStreamState()
     for chunk in chunks[:-1]:
@@ -114,7 +114,7 @@ def test_no_usage_is_made_up() -> None:
 def test_usage_if_asked_for() -> None:
     """Exactly one chunk, the last."""
     body = {"stream": True, "stream_options": {"include_usage": True}}
-    assert write(START, END, reply=Reply(body=body))[-2]["usage"]["prompt_tokens"] == 2
+    assert write(START, END, context=ResponseContext(body=body))[-2]["usage"]["prompt_tokens"] == 2
 
 
 def test_calls() -> None:
@@ -141,23 +141,25 @@ CUSTOM = [
 def test_free_text_for_clients_that_declared_it() -> None:
     """As free text."""
     body = {"tools": [{"type": "custom", "custom": {"name": "g"}}]}
-    entries = [delta["tool_calls"][0] for delta in deltas(write(START, *CUSTOM, END, reply=Reply(body=body)))[1:-1]]
+    entries = [
+        delta["tool_calls"][0] for delta in deltas(write(START, *CUSTOM, END, context=ResponseContext(body=body)))[1:-1]
+    ]
     assert entries[0]["type"] == "custom"
     assert "".join(entry["custom"]["input"] for entry in entries) == 'say "a"\n'
 
 
 def test_free_text_for_other_clients() -> None:
     """As a function with one string, built piece by piece."""
-    reply = Reply(body={"model": "m", "stream_options": {"include_usage": True}})
-    entries = [delta["tool_calls"][0] for delta in deltas(write(START, *CUSTOM, END, reply=reply))[1:-1]]
-    assert [loss.code for loss in reply.ledger.losses] == ["tool.custom_emulated"]
+    context = ResponseContext(body={"model": "m", "stream_options": {"include_usage": True}})
+    entries = [delta["tool_calls"][0] for delta in deltas(write(START, *CUSTOM, END, context=context))[1:-1]]
+    assert [loss.code for loss in context.ledger.losses] == ["tool.custom_emulated"]
     arguments = "".join(entry["function"]["arguments"] for entry in entries)
     assert json.loads(arguments) == {"input": 'say "a"\n'}
 
 
 def test_reasoning() -> None:
     """Words as they come, parts apart, the sealed value at the end of its block."""
-    reply = Reply(source=Protocol.RESPONSES)
+    context = ResponseContext(source=Protocol.RESPONSES)
     chunks = write(
         START,
         BlockStart(0, Reasoning()),
@@ -165,12 +167,12 @@ def test_reasoning() -> None:
         ReasoningDelta(0, "b", 1),
         BlockStop(0, Opaque(kind=OpaqueKind.ENCRYPTED, value="trl1.x")),
         END,
-        reply=reply,
+        context=context,
     )
     first, second, details = deltas(chunks)[1:-1]
     assert (first["reasoning_content"], second["reasoning_content"]) == ("a", "\n\nb")
     assert details["reasoning_details"][0]["data"] == "trl1.x"
-    assert [loss.code for loss in reply.ledger.losses] == ["reasoning.nonstandard"]
+    assert [loss.code for loss in context.ledger.losses] == ["reasoning.nonstandard"]
 
 
 def test_citations_come_once_before_the_finish() -> None:
@@ -194,11 +196,11 @@ def test_text_known_only_at_the_end_of_a_block() -> None:
 
 def test_hosted_calls_are_dropped_and_declared() -> None:
     """Also what flows into them."""
-    reply = Reply(source=Protocol.MESSAGES)
+    context = ResponseContext(source=Protocol.MESSAGES)
     call = HostedCall(id="h", tool=HostedKind.WEB_SEARCH, path="p")
-    chunks = write(START, BlockStart(0, call), Delta(0, "{}"), BlockStop(0), END, reply=reply)
+    chunks = write(START, BlockStart(0, call), Delta(0, "{}"), BlockStop(0), END, context=context)
     assert deltas(chunks)[1:] == [{}]
-    assert [loss.code for loss in reply.ledger.losses] == ["hosted.result_dropped"]
+    assert [loss.code for loss in context.ledger.losses] == ["hosted.result_dropped"]
 
 
 @pytest.mark.parametrize("before", [(), (START,), (START, BlockStart(0, Text(text="")), Delta(0, "a"))])
@@ -219,11 +221,11 @@ def test_what_only_chat_knows_comes_with_the_finish() -> None:
         "citations": ["https://example.com"],
     }
     events = list(events_of(CODEC.decode_response(body)))
-    before, last, _ = write(*events, reply=Reply(source=Protocol.CHAT))[-3:]
+    before, last, _ = write(*events, context=ResponseContext(source=Protocol.CHAT))[-3:]
     assert before["choices"] == [{"index": 0, "delta": {"novel": 1}, "finish_reason": None}]
     assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop", "seed": 2}]
     assert last["citations"] == ["https://example.com"]
-    foreign = write(*events, reply=Reply(source=Protocol.MESSAGES))[-2]
+    foreign = write(*events, context=ResponseContext(source=Protocol.MESSAGES))[-2]
     assert foreign["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop"}]
     assert "citations" not in foreign
 
@@ -245,17 +247,17 @@ def test_official_accumulator() -> None:
         ToolCall(id="c1", name="f", arguments='{"a":1}'),
         ToolCall(id="c2", name="g", arguments="x", kind=CallKind.CUSTOM),
     )
-    reply = Reply(source=Protocol.MESSAGES, body={"tools": [{"type": "custom", "custom": {"name": "g"}}]})
+    context = ResponseContext(source=Protocol.MESSAGES, body={"tools": [{"type": "custom", "custom": {"name": "g"}}]})
     events = stream(*blocks, stop=StopReason.TOOL_CALLS)
     state: ChatCompletionStreamState[Any] = ChatCompletionStreamState()
-    for event in SseParser().feed(CODEC.encoder(reply).encode(events))[:-1]:
+    for event in SseParser().feed(CODEC.encoder(context).encode(events))[:-1]:
         # As the SDK reads streams: its type has no custom calls, but it does not check.
         list(state.handle_chunk(ChatCompletionChunk.construct(**json.loads(event.data))))
     message = state.current_completion_snapshot.choices[0].message.to_dict()
     response = Response(
         protocol=Protocol.MESSAGES, id="msg_1", model="m", blocks=blocks, stop=Stop(reason=StopReason.TOOL_CALLS)
     )
-    whole = CODEC.encode_response(response, reply)["choices"][0]["message"]
+    whole = CODEC.encode_response(response, context)["choices"][0]["message"]
     for field in ("content", "reasoning_content", "reasoning_details", "annotations", "tool_calls"):
         assert bare(message[field]) == bare(whole[field])
 
@@ -285,8 +287,8 @@ def test_reasoning_of_a_chat_upstream_is_not_repeated(signature: str | None) -> 
         given.append({"content": "", "reasoning": None, "reasoning_details": [signed]})
     data = b"".join([*map(chunk_of, [*given, {"content": "Hi"}]), chunk_of({}, "stop"), b"data: [DONE]\n\n"])
     events = CODEC.decoder().feed(data)
-    encoded = CODEC.encoder(Reply(source=Protocol.CHAT)).encode(events)
-    written = deltas(write(*events, reply=Reply(source=Protocol.CHAT)))
+    encoded = CODEC.encoder(ResponseContext(source=Protocol.CHAT)).encode(events)
+    written = deltas(write(*events, context=ResponseContext(source=Protocol.CHAT)))
     assert [delta["reasoning_content"] for delta in written if "reasoning_content" in delta] == ["Let ", "me"]
     details = [entry for delta in written for entry in delta.get("reasoning_details", [])]
     assert details == pieces + ([{"type": "reasoning.text", "signature": signature, "index": 0}] if signature else [])
@@ -295,5 +297,5 @@ def test_reasoning_of_a_chat_upstream_is_not_repeated(signature: str | None) -> 
     for event in again:
         collector.feed(event)
     assert [block.raw for block in collector.blocks if isinstance(block, Reasoning)] == [("Let me",)]
-    whole = CODEC.encode_response(collector.response(), Reply(source=Protocol.CHAT))["choices"][0]["message"]
+    whole = CODEC.encode_response(collector.response(), ResponseContext(source=Protocol.CHAT))["choices"][0]["message"]
     assert whole["reasoning_content"] == whole["reasoning_details"][0]["text"] == "Let me"

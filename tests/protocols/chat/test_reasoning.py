@@ -6,7 +6,7 @@ import pytest
 
 from trilogue.model import Opaque, OpaqueKind, Protocol, Reasoning
 from trilogue.protocols.chat.reasoning import ReasoningWriter, details_of, merge_details, read_reasoning
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 
 def read(**fields: Any) -> list[Reasoning]:
@@ -93,7 +93,7 @@ def test_merge_details() -> None:
 
 def test_writer_numbers_entries() -> None:
     """Accumulators of clients merge entries of the same index."""
-    writer = ReasoningWriter(Reply(source=Protocol.CHAT))
+    writer = ReasoningWriter(ResponseContext(source=Protocol.CHAT))
     value = '[{"type":"reasoning.summary","index":0},{"type":"reasoning.encrypted","data":"x","index":0}]'
     entries = writer.details(Opaque(kind=OpaqueKind.ENCRYPTED, value=value))
     assert [entry["index"] for entry in entries] == [0, 1]

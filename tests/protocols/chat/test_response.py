@@ -29,7 +29,7 @@ from trilogue.model import (
     Usage,
 )
 from trilogue.protocols.chat import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 
 def body(message: dict[str, Any], finish: str | None = "stop", **fields: Any) -> dict[str, Any]:
@@ -41,9 +41,9 @@ def foreign(*blocks: Block, stop: StopReason = StopReason.END, **fields: Any) ->
 
 
 def write(response: Response, **fields: Any) -> tuple[dict[str, Any], list[str]]:
-    reply = Reply(source=Protocol.MESSAGES, created=5, **fields)
-    written = CODEC.encode_response(response, reply)
-    return written, [loss.code for loss in reply.ledger.losses]
+    context = ResponseContext(source=Protocol.MESSAGES, created=5, **fields)
+    written = CODEC.encode_response(response, context)
+    return written, [loss.code for loss in context.ledger.losses]
 
 
 def message_of(*blocks: Block, **fields: Any) -> tuple[dict[str, Any], list[str]]:
@@ -110,13 +110,13 @@ def test_further_choices_come_back_in_chat() -> None:
     wire["choices"].append(other)
     response = CODEC.decode_response(wire)
     assert response.blocks[0].path == "choices[0].message.content"
-    assert CODEC.encode_response(response, Reply(source=Protocol.CHAT))["choices"][1] == other
+    assert CODEC.encode_response(response, ResponseContext(source=Protocol.CHAT))["choices"][1] == other
 
 
 def test_a_stray_message_next_to_the_choices_comes_back() -> None:
     """A server that adds a remark of its own to the answer."""
     wire = {**body({"content": "a"}), "message": "success"}
-    written = CODEC.encode_response(CODEC.decode_response(wire), Reply(source=Protocol.CHAT))
+    written = CODEC.encode_response(CODEC.decode_response(wire), ResponseContext(source=Protocol.CHAT))
     assert written["message"] == "success"
     assert written["choices"][0]["message"]["content"] == "a"
 
@@ -228,7 +228,10 @@ def test_audio_round_trip() -> None:
     audio = {"id": "a", "data": "QUJD", "transcript": "hi", "expires_at": 9}
     response = CODEC.decode_response(body({"content": None, "audio": audio}))
     assert isinstance(response.blocks[0], Audio)
-    assert CODEC.encode_response(response, Reply(source=Protocol.CHAT))["choices"][0]["message"]["audio"] == audio
+    assert (
+        CODEC.encode_response(response, ResponseContext(source=Protocol.CHAT))["choices"][0]["message"]["audio"]
+        == audio
+    )
 
 
 def test_metadata_is_echoed() -> None:

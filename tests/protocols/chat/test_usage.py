@@ -7,7 +7,7 @@ import pytest
 from trilogue.errors import UpstreamFailure
 from trilogue.model import Protocol, Stop, StopReason, Usage
 from trilogue.protocols.chat.usage import BROKEN, decode_stop, decode_usage, encode_stop, encode_usage
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_decode_usage(wire: Any, usage: Usage | None) -> None:
 def test_encode_usage_adds_up() -> None:
     """Totals are sums, parts are within them."""
     usage = Usage(fresh=3, cache_read=6, cache_write=1, output=4, reasoning=9)
-    assert encode_usage(usage, Reply()) == {
+    assert encode_usage(usage, ResponseContext()) == {
         "prompt_tokens": 10,
         "completion_tokens": 4,
         "total_tokens": 14,
@@ -93,9 +93,9 @@ def test_encode_usage_adds_up() -> None:
 
 def test_encode_usage_declares() -> None:
     """Figures that Chat has no name for."""
-    reply = Reply(source=Protocol.MESSAGES)
-    encode_usage(Usage(cache_write=5, cache_write_long=2, searches=1, estimated=True), reply)
-    assert [loss.code for loss in reply.ledger.losses] == ["usage.cache_ttl", "usage.detail", "usage.estimated"]
+    context = ResponseContext(source=Protocol.MESSAGES)
+    encode_usage(Usage(cache_write=5, cache_write_long=2, searches=1, estimated=True), context)
+    assert [loss.code for loss in context.ledger.losses] == ["usage.cache_ttl", "usage.detail", "usage.estimated"]
 
 
 @pytest.mark.parametrize("reason", sorted(BROKEN))
@@ -127,21 +127,21 @@ def test_unknown_reason_keeps_its_name() -> None:
 )
 def test_encode_stop(reason: StopReason, calls: bool, name: str, losses: list[str]) -> None:
     """Calls decide between stop and tool_calls, and never override length or a refusal."""
-    reply = Reply(source=Protocol.MESSAGES)
-    assert encode_stop(Stop(reason=reason), calls, reply) == name
-    assert [loss.code for loss in reply.ledger.losses] == losses
+    context = ResponseContext(source=Protocol.MESSAGES)
+    assert encode_stop(Stop(reason=reason), calls, context) == name
+    assert [loss.code for loss in context.ledger.losses] == losses
 
 
 def test_category_of_a_refusal_is_declared() -> None:
     """Chat has no place for it."""
-    reply = Reply(source=Protocol.MESSAGES)
-    encode_stop(Stop(reason=StopReason.REFUSAL, category="bio"), False, reply)
-    assert [loss.code for loss in reply.ledger.losses] == ["refusal.category"]
+    context = ResponseContext(source=Protocol.MESSAGES)
+    encode_stop(Stop(reason=StopReason.REFUSAL, category="bio"), False, context)
+    assert [loss.code for loss in context.ledger.losses] == ["refusal.category"]
 
 
 def test_an_unknown_reason_is_declared() -> None:
     """Of whatever protocol it was."""
     for source in (Protocol.MESSAGES, Protocol.RESPONSES):
-        reply = Reply(source=source)
-        assert encode_stop(Stop(reason=StopReason.END, detail="weird"), False, reply) == "stop"
-        assert [loss.code for loss in reply.ledger.losses] == ["stop.detail"]
+        context = ResponseContext(source=source)
+        assert encode_stop(Stop(reason=StopReason.END, detail="weird"), False, context) == "stop"
+        assert [loss.code for loss in context.ledger.losses] == ["stop.detail"]

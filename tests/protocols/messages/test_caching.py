@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 import trilogue
 from trilogue import Target
-from trilogue.profiles import Profile
+from trilogue.vendors.profile import Profile
 
 Json = dict[str, Any]
 MODEL = "claude-opus-5"

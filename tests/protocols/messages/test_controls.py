@@ -4,18 +4,7 @@ import pytest
 
 from tests.protocols.messages.wire_samples import BUDGET, MIDDLE, MODERN, encode, foreign, turn, user
 from trilogue.errors import Unsupported
-from trilogue.model import (
-    CacheMark,
-    Caching,
-    Effort,
-    FormatKind,
-    OutputFormat,
-    Role,
-    Sampling,
-    Text,
-    Thinking,
-    Tier,
-)
+from trilogue.model import CacheMark, Caching, Effort, FormatKind, OutputFormat, Role, Sampling, Text, Thinking, Tier
 
 OLD = "claude-3-haiku"
 

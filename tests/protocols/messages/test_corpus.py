@@ -11,7 +11,7 @@ from tests.protocols.messages.wire_samples import native, without_nulls
 from tests.recordings import recordings
 from trilogue.model import Collector, Event, Failed, FailureKind, Protocol, Sequencer
 from trilogue.protocols.messages import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 RECORDINGS: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text("utf-8")) for path in recordings("msgs-*.json")
@@ -68,10 +68,10 @@ def test_requests_come_back(name: str) -> None:
 def test_bodies_come_back(name: str) -> None:
     """Nothing that a real upstream answered is lost or changed."""
     body = RECORDINGS[name]["response"]
-    reply = Reply(source=Protocol.MESSAGES)
-    written = CODEC.encode_response(CODEC.decode_response(body), reply)
+    context = ResponseContext(source=Protocol.MESSAGES)
+    written = CODEC.encode_response(CODEC.decode_response(body), context)
     assert without_nulls(written) == without_nulls(body)
-    assert not reply.ledger.losses
+    assert not context.ledger.losses
 
 
 @each("name", ERRORS)
@@ -99,8 +99,8 @@ def test_streams_are_what_the_sdk_collects(name: str, source: Protocol) -> None:
     collector = Collector()
     for event in events:
         collector.feed(event)
-    whole = without_nulls(CODEC.encode_response(collector.response(), Reply(source=source)))
-    collected = accumulated(CODEC.encoder(Reply(source=source)).encode(events))
+    whole = without_nulls(CODEC.encode_response(collector.response(), ResponseContext(source=source)))
+    collected = accumulated(CODEC.encoder(ResponseContext(source=source)).encode(events))
     if LATE_FIGURES in name:
         whole.pop("usage"), collected.pop("usage")
     assert collected == whole

@@ -19,8 +19,8 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.fields.reader import LooseFields
-from trilogue.protocols.messages.decode_content import decode_block
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.messages.content import decode_block
 
 
 def block(**fields: Any) -> Block:

@@ -20,7 +20,7 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.messages.encode_request import extra_headers
+from trilogue.protocols.messages.request import extra_headers
 
 
 def text(value: str) -> Text:

@@ -44,7 +44,7 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.protocols.messages import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 START = ResponseStart(protocol=Protocol.CHAT, id="x", model="gpt")
 FINISH = Finish(stop=Stop(reason=StopReason.END), usage=Usage(fresh=3, output=2))
@@ -52,9 +52,9 @@ SEALED = Opaque(kind=OpaqueKind.ENCRYPTED, value="trl1.s")
 
 
 def encode(*events: Event, **fields: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    reply = Reply(source=Protocol.CHAT, **fields)
-    data = CODEC.encoder(reply).encode(events)
-    return parse(data), [loss.code for loss in reply.ledger.losses]
+    context = ResponseContext(source=Protocol.CHAT, **fields)
+    data = CODEC.encoder(context).encode(events)
+    return parse(data), [loss.code for loss in context.ledger.losses]
 
 
 def blocks(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -199,10 +199,10 @@ def test_arguments_that_are_no_object_are_kept_in_one(pieces: list[str]) -> None
     call = ToolCall(id="c1", name="f", path="call")
     deltas = [Delta(0, piece) for piece in pieces]
     fine = (BlockStart(1, ToolCall(id="c2", name="g")), Delta(1, ' {"a":'), Delta(1, "1}"), BlockStop(1))
-    reply = Reply(source=Protocol.CHAT)
-    data = CODEC.encoder(reply).encode((START, BlockStart(0, call), *deltas, BlockStop(0), *fine, FINISH))
+    context = ResponseContext(source=Protocol.CHAT)
+    data = CODEC.encoder(context).encode((START, BlockStart(0, call), *deltas, BlockStop(0), *fine, FINISH))
     assert [block["input"] for block in accumulated(data)["content"]] == [{"_raw": "".join(pieces)}, {"a": 1}]
-    assert [str(loss) for loss in reply.ledger.losses] == ["arguments.invalid_json at call"]
+    assert [str(loss) for loss in context.ledger.losses] == ["arguments.invalid_json at call"]
 
 
 NO_OBJECTS = [(['{"a": 1, "b', '": "x'], True), (["{'a'", ": 1}"], False), (['{"a": 1}', "}"], True)]
@@ -213,7 +213,7 @@ NO_OBJECTS = [(['{"a": 1, "b', '": "x'], True), (["{'a'", ": 1}"], False), (['{"
 def test_a_response_with_invalid_arguments_is_an_error(pieces: list[str]) -> None:
     """The SDK would call the tool with the part that it can read. What went out before stays, and the error follows."""
     call = ToolCall(id="c1", name="f", path="call")
-    encoder = CODEC.encoder(Reply(source=Protocol.CHAT))
+    encoder = CODEC.encoder(ResponseContext(source=Protocol.CHAT))
     with pytest.raises(UpstreamProtocolError):
         encoder.encode((START, BlockStart(0, call), *(Delta(0, piece) for piece in pieces), BlockStop(0), FINISH))
     failure = Failure(kind=FailureKind.UPSTREAM_PROTOCOL, message="no", protocol=Protocol.CHAT)
@@ -226,10 +226,10 @@ def test_brackets_that_are_left_out_are_added() -> None:
     """A server that forgets the last ones has said all of the arguments."""
     call = ToolCall(id="c1", name="f", path="call")
     deltas = (Delta(0, '{"a": {"b": '), Delta(0, '["x"'))
-    reply = Reply(source=Protocol.CHAT)
-    data = CODEC.encoder(reply).encode((START, BlockStart(0, call), *deltas, BlockStop(0), FINISH))
+    context = ResponseContext(source=Protocol.CHAT)
+    data = CODEC.encoder(context).encode((START, BlockStart(0, call), *deltas, BlockStop(0), FINISH))
     assert accumulated(data)["content"][0]["input"] == {"a": {"b": ["x"]}}
-    assert reply.ledger.losses == []
+    assert context.ledger.losses == []
 
 
 @pytest.mark.parametrize(("pieces", "cut"), NO_OBJECTS)
@@ -241,7 +241,7 @@ def test_arguments_that_began_as_an_object_and_were_cut_short(pieces: list[str],
     events, losses = encode(START, BlockStart(0, call), *(Delta(0, piece) for piece in pieces), BlockStop(0), finish)
     assert [event["delta"]["partial_json"] for event in blocks(events) if "delta" in event] == pieces
     said = ToolCall(id="c1", name="f", path="call", arguments="".join(pieces))
-    whole = Reply(source=Protocol.CHAT)
+    whole = ResponseContext(source=Protocol.CHAT)
     answered = Response(protocol=Protocol.CHAT, id="x", model="gpt", blocks=(said,), stop=stop, usage=FINISH.usage)
     CODEC.encode_response(answered, whole)
     expected = [] if cut else ["arguments.invalid_json"]
@@ -291,7 +291,7 @@ def test_failures_end_the_stream() -> None:
 
 def test_keepalive() -> None:
     """A ping belongs to a message; before there is one, a comment does."""
-    encoder = CODEC.encoder(Reply())
+    encoder = CODEC.encoder(ResponseContext())
     assert encoder.keepalive().startswith(b":")
     encoder.encode([START])
     assert encoder.keepalive() == b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -326,7 +326,7 @@ def test_what_cannot_be_said_is_declared() -> None:
 def test_events_out_of_order_are_our_own_bug(events: list[Event]) -> None:
     """The table of legal orders has no row for them."""
     with pytest.raises(InternalError):
-        CODEC.encoder(Reply()).encode(events)
+        CODEC.encoder(ResponseContext()).encode(events)
 
 
 LINK = Citation(
@@ -361,6 +361,6 @@ ANSWERS: dict[str, tuple[Block, ...]] = {
 def test_streamed_and_whole_responses_are_the_same(name: str) -> None:
     """The official SDK collects a stream to the object that the whole answer is."""
     response = answer(*ANSWERS[name])
-    whole = CODEC.encode_response(response, Reply(source=Protocol.CHAT))
-    data = CODEC.encoder(Reply(source=Protocol.CHAT)).encode(events_of(response))
+    whole = CODEC.encode_response(response, ResponseContext(source=Protocol.CHAT))
+    data = CODEC.encoder(ResponseContext(source=Protocol.CHAT)).encode(events_of(response))
     assert accumulated(data) == without_nulls(whole)

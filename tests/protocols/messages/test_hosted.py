@@ -2,17 +2,9 @@ from typing import Any
 
 import pytest
 
-from trilogue.model import (
-    HostedCall,
-    HostedKind,
-    HostedResult,
-    Ledger,
-    Opaque,
-    OpaqueKind,
-    SearchHit,
-)
+from trilogue.model import HostedCall, HostedKind, HostedResult, Ledger, Opaque, OpaqueKind, SearchHit
 from trilogue.protocols.messages import hosted
-from trilogue.protocols.messages.decode_content import decode_block
+from trilogue.protocols.messages.content import decode_block
 
 
 @pytest.mark.parametrize(

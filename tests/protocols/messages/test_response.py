@@ -29,13 +29,13 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.messages import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 
 def write(*blocks: Block, body: dict[str, Any] | None = None, **fields: Any) -> tuple[dict[str, Any], list[str]]:
-    reply = Reply(source=Protocol.CHAT, model="alias", body=body or {})
-    wire = CODEC.encode_response(answer(*blocks, **fields), reply)
-    return wire, [loss.code for loss in reply.ledger.losses]
+    context = ResponseContext(source=Protocol.CHAT, model="alias", body=body or {})
+    wire = CODEC.encode_response(answer(*blocks, **fields), context)
+    return wire, [loss.code for loss in context.ledger.losses]
 
 
 def message(**fields: Any) -> dict[str, Any]:
@@ -73,10 +73,10 @@ def test_a_response_comes_back_as_it_was() -> None:
         context_management={"applied_edits": []},
         usage={"input_tokens": 1, "output_tokens": 2, "service_tier": "standard", "iterations": []},
     )
-    reply = Reply(source=Protocol.MESSAGES)
-    written = CODEC.encode_response(CODEC.decode_response(given), reply)
+    context = ResponseContext(source=Protocol.MESSAGES)
+    written = CODEC.encode_response(CODEC.decode_response(given), context)
     assert without_nulls(written) == without_nulls(given)
-    assert not reply.ledger.losses
+    assert not context.ledger.losses
 
 
 @pytest.mark.parametrize("body", [{}, {"content": None}, {"content": "text"}, {"choices": []}])

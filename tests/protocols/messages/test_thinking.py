@@ -22,10 +22,10 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.profiles import Profile
 from trilogue.protocols.codec import Target
-from trilogue.protocols.content.effort import BUDGETS
-from trilogue.protocols.messages.encode_request import encode_request
+from trilogue.protocols.fit.thinking import BUDGETS
+from trilogue.protocols.messages.request import encode_request
+from trilogue.vendors.profile import Profile
 
 ROOM = Sampling(max_tokens=60_000)
 

@@ -17,7 +17,7 @@ from trilogue.model import (
     UserLocation,
 )
 from trilogue.protocols.messages import CODEC
-from trilogue.protocols.messages.decode_tools import decode_tool
+from trilogue.protocols.messages.tools import decode_tool
 
 USER = {"role": "user", "content": "hi"}
 

@@ -3,14 +3,8 @@ from typing import Any
 import pytest
 
 from trilogue.model import Ledger, Protocol, Stop, StopReason, Tier, Usage
-from trilogue.protocols.messages.usage import (
-    decode_stop,
-    decode_usage,
-    encode_final_usage,
-    encode_stop,
-    encode_usage,
-)
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.messages.usage import decode_stop, decode_usage, encode_final_usage, encode_stop, encode_usage
+from trilogue.protocols.stream.response_context import ResponseContext
 
 FULL = {
     "input_tokens": 10,
@@ -121,7 +115,7 @@ def test_stop_reasons_both_ways(name: str, reason: StopReason) -> None:
     stop = decode_stop(name, "END" if reason is StopReason.STOP_SEQUENCE else None, None, False)
     assert stop.reason is reason
     called = reason is StopReason.TOOL_CALLS
-    wire = encode_stop(stop, called=called, refused=False, reply=Reply())
+    wire = encode_stop(stop, called=called, refused=False, context=ResponseContext())
     assert wire["stop_reason"] == name
     assert (wire["stop_sequence"] is not None) == (name == "stop_sequence")
     assert (wire["stop_details"] is not None) == (name == "refusal")
@@ -155,7 +149,8 @@ def test_unknown_stop_reasons() -> None:
     stop = decode_stop("bored", None, None, False)
     assert (stop.reason, stop.detail) == (StopReason.END, "bored")
     assert (
-        encode_stop(stop, called=False, refused=False, reply=Reply(source=Protocol.MESSAGES))["stop_reason"] == "bored"
+        encode_stop(stop, called=False, refused=False, context=ResponseContext(source=Protocol.MESSAGES))["stop_reason"]
+        == "bored"
     )
 
 
@@ -164,7 +159,7 @@ def test_details_of_a_refusal() -> None:
     details = {"type": "refusal", "category": "bio", "explanation": "e", "fallback_credit_token": "t"}
     stop = decode_stop("refusal", None, details, False)
     assert (stop.category, stop.explanation) == ("bio", "e")
-    wire = encode_stop(stop, called=False, refused=False, reply=Reply(source=Protocol.MESSAGES))
+    wire = encode_stop(stop, called=False, refused=False, context=ResponseContext(source=Protocol.MESSAGES))
     assert wire["stop_details"] == details
 
 
@@ -182,7 +177,7 @@ def test_details_of_a_refusal() -> None:
 def test_stop_reasons_of_other_protocols(stop: Stop, called: bool, refused: bool, name: str, losses: list[str]) -> None:
     """tool_use if and only if there are calls; a sequence if and only if it is known."""
     ledger = Ledger()
-    wire = encode_stop(stop, called=called, refused=refused, reply=Reply(ledger=ledger))
+    wire = encode_stop(stop, called=called, refused=refused, context=ResponseContext(ledger=ledger))
     assert wire["stop_reason"] == name
     assert [loss.code for loss in ledger.losses] == losses
 

@@ -1,7 +1,7 @@
 from anthropic.types import message_create_params
 from anthropic.types.beta import message_create_params as beta_params
 
-from trilogue.protocols.fields.extras import FieldPolicy
+from trilogue.protocols.fields import FieldPolicy
 from trilogue.protocols.messages.wire import FIELD_POLICIES, NEUTRAL_FIELDS, REQUEST_FIELDS, reverse
 
 # From the mapping's list of every field that a client may send, beside what the SDK has as arguments.

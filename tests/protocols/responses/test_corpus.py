@@ -18,7 +18,7 @@ from trilogue.model import Event, Failed, FailureKind, Ledger, Protocol, Sequenc
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.responses import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 FILES = recordings("resp-*.json")
 _ENDPOINTS = ("responses", "responses.retrieve")
@@ -120,7 +120,7 @@ def normal_item(item: dict[str, Any]) -> dict[str, Any]:
 def test_bodies_go_back_as_they_came(path: Path) -> None:
     """An answer of the same protocol keeps ids, extras, natives and numbers."""
     body = load(path)["response"]
-    encoded = CODEC.encode_response(CODEC.decode_response(body), Reply(source=Protocol.RESPONSES))
+    encoded = CODEC.encode_response(CODEC.decode_response(body), ResponseContext(source=Protocol.RESPONSES))
     assert normal_response(encoded) == normal_response(body)
 
 
@@ -151,8 +151,8 @@ def test_streams_are_read_and_written(path: Path) -> None:
     """Read: what the server streamed. Written: valid for the linter and the SDK, and equal to the whole answer."""
     recording = load(path)
     events = decoded(recording)
-    reply = Reply(body=recording["request"] or {}, model="alias", source=None)
-    encoder = CODEC.encoder(reply)
+    context = ResponseContext(body=recording["request"] or {}, model="alias", source=None)
+    encoder = CODEC.encoder(context)
     sent = encoder.encode(events)
     if isinstance(events[-1], Failed) and path.stem.startswith(_SHORTENED):
         assert events[-1].failure.kind is FailureKind.UPSTREAM_PROTOCOL
@@ -165,7 +165,9 @@ def test_streams_are_read_and_written(path: Path) -> None:
     assert errors == []
     assert sdk.accumulate(Protocol.RESPONSES, sent).error is None
     response = collect(events)
-    whole = CODEC.encode_response(response, Reply(body=recording["request"] or {}, model="alias", source=None))
+    whole = CODEC.encode_response(
+        response, ResponseContext(body=recording["request"] or {}, model="alias", source=None)
+    )
     assert whole == parse(sent)[-1]["response"]
 
 
@@ -187,10 +189,10 @@ def test_a_whole_response_is_what_its_stream_ends_with(path: Path) -> None:
         return
     body = (recording.request or {}) if recording.protocol is Protocol.RESPONSES else {}
     for source in (recording.protocol, None):
-        whole_reply, reply = (Reply(body=body, model="alias", created=1, source=source) for _ in range(2))
-        sent = CODEC.encoder(reply).encode(events_of(response))
+        whole_reply, context = (ResponseContext(body=body, model="alias", created=1, source=source) for _ in range(2))
+        sent = CODEC.encoder(context).encode(events_of(response))
         assert CODEC.encode_response(response, whole_reply) == parse(sent)[-1]["response"]
-        assert whole_reply.ledger.losses == reply.ledger.losses
+        assert whole_reply.ledger.losses == context.ledger.losses
 
 
 def snapshot(recording: dict[str, Any]) -> dict[str, Any]:
@@ -215,7 +217,7 @@ def test_streams_say_what_their_snapshot_says(path: Path) -> None:
     assert [type(block) for block in streamed.blocks] == [type(block) for block in whole.blocks]
     assert streamed.stop == whole.stop
     assert streamed.usage == whole.usage
-    own = CODEC.encode_response(streamed, Reply(source=Protocol.RESPONSES))
+    own = CODEC.encode_response(streamed, ResponseContext(source=Protocol.RESPONSES))
     assert texts(own["output"]) == texts(snapshot(recording)["output"])
 
 

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from trilogue.model import CitationKind, Document, Source, SourceKind, Text
-from trilogue.protocols.fields.reader import Fields
-from trilogue.protocols.responses.decode_content import decode_annotation, decode_part
-from trilogue.protocols.responses.encode_content import encode_annotation
+from trilogue.protocols.fields import Fields
+from trilogue.protocols.responses.content import decode_annotation, decode_part, encode_annotation
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.protocols.responses.decode_request import decode_request
+from trilogue.protocols.responses.request import decode_request
 
 
 def turns(*items: Any) -> tuple[Turn, ...]:

@@ -41,9 +41,9 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.profiles import Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.responses import CODEC
+from trilogue.vendors.profile import Profile
 
 TARGET = Target.of(Protocol.RESPONSES, "gpt-6")
 SWITCHED = Target.of(Protocol.RESPONSES, "gpt-5.6")

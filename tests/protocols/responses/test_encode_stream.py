@@ -43,7 +43,7 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.protocols.responses import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 USAGE = Usage(fresh=5, cache_read=2, cache_write=1, output=4, reasoning=1)
 BODY: dict[str, Any] = {
@@ -64,15 +64,15 @@ def answer(*blocks: Block, reason: StopReason = StopReason.END, **more: Any) -> 
     return Response(protocol=Protocol.MESSAGES, id="msg_up", model="up", blocks=blocks, stop=stop, usage=USAGE, **more)
 
 
-def stream(response: Response, **more: Any) -> tuple[list[dict[str, Any]], Reply]:
+def stream(response: Response, **more: Any) -> tuple[list[dict[str, Any]], ResponseContext]:
     """The events sent for an answer, after the linter and the SDK have agreed with them."""
-    reply = Reply(body=BODY, model="alias", created=9, source=Protocol.MESSAGES, **more)
-    sent = CODEC.encoder(reply).encode(events_of(response))
+    context = ResponseContext(body=BODY, model="alias", created=9, source=Protocol.MESSAGES, **more)
+    sent = CODEC.encoder(context).encode(events_of(response))
     findings = [finding for finding in lint_stream(Protocol.RESPONSES, sent) if finding.severity == "error"]
     assert findings == []
     assert sdk.event_problems(Protocol.RESPONSES, sent) == []
     assert sdk.accumulate(Protocol.RESPONSES, sent).error is None
-    return parse(sent), reply
+    return parse(sent), context
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:
@@ -84,13 +84,13 @@ def items(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return output
 
 
-def codes(reply: Reply) -> list[str]:
-    return [loss.code for loss in reply.ledger.losses]
+def codes(context: ResponseContext) -> list[str]:
+    return [loss.code for loss in context.ledger.losses]
 
 
 def test_text() -> None:
     """The official order, and every event numbered."""
-    events, reply = stream(answer(Text(text="Hello")))
+    events, context = stream(answer(Text(text="Hello")))
     assert kinds(events) == [
         "created",
         "in_progress",
@@ -104,7 +104,7 @@ def test_text() -> None:
     ]
     assert [event["sequence_number"] for event in events] == list(range(9))
     assert events[4]["logprobs"] == []
-    assert codes(reply) == []
+    assert codes(context) == []
 
 
 def test_echo_is_what_the_client_sent() -> None:
@@ -141,11 +141,11 @@ def test_annotations_come_at_the_end_with_spans_inside_the_text() -> None:
     web = Citation(kind=CitationKind.WEB, native={}, url="https://a", title="A", cited_text="q")
     far = Citation(kind=CitationKind.WEB, native={}, url="https://b", start=3, end=99)
     page = Citation(kind=CitationKind.DOCUMENT, native={})
-    events, reply = stream(answer(Text(text="Hello", citations=(web, far, page))))
+    events, context = stream(answer(Text(text="Hello", citations=(web, far, page))))
     annotations = items(events)[0]["content"][0]["annotations"]
     assert [(a["start_index"], a["end_index"]) for a in annotations] == [(0, 5), (3, 5)]
     assert kinds(events).index("output_text.annotation.added") > kinds(events).index("output_text.delta")
-    assert codes(reply) == ["citation.source_span", "citation.document"]
+    assert codes(context) == ["citation.source_span", "citation.document"]
 
 
 def test_reasoning_summary_and_sealed_value() -> None:
@@ -171,9 +171,9 @@ def test_raw_reasoning_is_content() -> None:
 def test_foreign_value_is_never_sent() -> None:
     """A provider's own signature must not reach a client of another protocol."""
     opaque = Opaque(kind=OpaqueKind.SIGNATURE, value="secret")
-    events, reply = stream(answer(Reasoning(summary=("s",), opaque=opaque), Text(text="x")))
+    events, context = stream(answer(Reasoning(summary=("s",), opaque=opaque), Text(text="x")))
     assert "secret" not in json.dumps(events)
-    assert codes(reply) == ["reasoning.foreign_dropped"]
+    assert codes(context) == ["reasoning.foreign_dropped"]
 
 
 def test_calls() -> None:
@@ -198,7 +198,7 @@ def test_search_call_and_result_are_one_item() -> None:
     """With progress events, and the sources in the finished item."""
     call = HostedCall(id="s", tool=HostedKind.WEB_SEARCH, input='{"query":"q"}')
     result = HostedResult(call_id="s", tool=HostedKind.WEB_SEARCH, hits=(SearchHit(url="https://a"),))
-    events, reply = stream(answer(call, result, Text(text="x")))
+    events, context = stream(answer(call, result, Text(text="x")))
     assert items(events)[0]["action"] == {
         "type": "search",
         "query": "q",
@@ -207,7 +207,7 @@ def test_search_call_and_result_are_one_item() -> None:
     }
     names = [kind for kind in kinds(events) if kind.startswith("web_search_call")]
     assert names == ["web_search_call.in_progress", "web_search_call.searching", "web_search_call.completed"]
-    assert codes(reply) == []
+    assert codes(context) == []
 
 
 def test_code_and_mcp_calls() -> None:
@@ -216,12 +216,12 @@ def test_code_and_mcp_calls() -> None:
     logs = HostedResult(call_id="a", tool=HostedKind.CODE, text="2")
     mcp = HostedCall(id="b", tool=HostedKind.MCP, name="t", server="s", input='{"x":1}')
     failed = HostedResult(call_id="b", tool=HostedKind.MCP, error="no")
-    events, reply = stream(answer(code, logs, mcp, failed))
+    events, context = stream(answer(code, logs, mcp, failed))
     first, second = items(events)
     assert (first["code"], first["outputs"]) == ("1+1", [{"type": "logs", "logs": "2"}])
     assert (second["server_label"], second["status"]) == ("s", "failed")
     assert "mcp_call.failed" in kinds(events)
-    assert codes(reply) == ["code_exec.container"]
+    assert codes(context) == ["code_exec.container"]
 
 
 def test_what_the_protocol_cannot_say_is_declared() -> None:
@@ -229,16 +229,16 @@ def test_what_the_protocol_cannot_say_is_declared() -> None:
     native = Native(type="compaction", data={}, path="content[0]")
     hosted = HostedCall(id="m", tool=HostedKind.MEMORY, path="content[1]")
     orphan = HostedResult(call_id="z", tool=HostedKind.WEB_SEARCH, path="content[2]")
-    events, reply = stream(answer(native, hosted, orphan, Text(text="x")))
+    events, context = stream(answer(native, hosted, orphan, Text(text="x")))
     assert [event["output_index"] for event in events if event["type"] == "response.output_item.added"] == [0]
-    assert codes(reply) == ["native.dropped", "native.dropped", "hosted.result_dropped"]
+    assert codes(context) == ["native.dropped", "native.dropped", "hosted.result_dropped"]
 
 
 def test_sound_is_said_in_words() -> None:
     """The transcript is all that this protocol can give."""
-    events, reply = stream(answer(Audio(id="a", transcript="Hello")))
+    events, context = stream(answer(Audio(id="a", transcript="Hello")))
     assert items(events)[0]["content"][0]["text"] == "Hello"
-    assert codes(reply) == ["audio.dropped"]
+    assert codes(context) == ["audio.dropped"]
 
 
 @pytest.mark.parametrize(
@@ -253,12 +253,12 @@ def test_sound_is_said_in_words() -> None:
 )
 def test_stop_reasons(reason: StopReason, status: str, details: str | None, losses: list[str]) -> None:
     """The terminal event says what the status says; the last item of a cut answer is incomplete."""
-    events, reply = stream(answer(Text(text="x"), reason=reason))
+    events, context = stream(answer(Text(text="x"), reason=reason))
     final = events[-1]["response"]
     assert events[-1]["type"] == f"response.{status}"
     assert final["incomplete_details"] == (None if details is None else {"reason": details})
     assert final["output"][0]["status"] == status
-    assert codes(reply) == losses
+    assert codes(context) == losses
 
 
 def test_cut_call_keeps_its_arguments_as_they_are() -> None:
@@ -270,7 +270,7 @@ def test_cut_call_keeps_its_arguments_as_they_are() -> None:
 
 def test_call_is_done_when_its_block_stops() -> None:
     """Clients run it then; told at the end of the answer, they would wait for nothing."""
-    encoder = CODEC.encoder(Reply(source=Protocol.MESSAGES))
+    encoder = CODEC.encoder(ResponseContext(source=Protocol.MESSAGES))
     encoder.encode([ResponseStart(protocol=Protocol.MESSAGES, id="msg_1", model="m")])
     encoder.encode([BlockStart(0, ToolCall(id="toolu_1", name="f")), Delta(0, "{}")])
     sent = parse(encoder.encode([BlockStop(0)]))
@@ -280,14 +280,14 @@ def test_call_is_done_when_its_block_stops() -> None:
 
 def test_explanation_of_a_classifier_is_a_refusal() -> None:
     """Otherwise the client would see nothing at all."""
-    events, reply = stream(answer(reason=StopReason.REFUSAL, category="bio", explanation="Not this."))
+    events, context = stream(answer(reason=StopReason.REFUSAL, category="bio", explanation="Not this."))
     assert items(events)[0]["content"] == [{"type": "refusal", "refusal": "Not this."}]
-    assert codes(reply) == ["refusal.category"]
+    assert codes(context) == ["refusal.category"]
 
 
 def test_failure_in_mid_stream() -> None:
     """Nested, so that the SDK raises, then the failed response for those that wait for it."""
-    encoder = CODEC.encoder(Reply(body=BODY, model="alias"))
+    encoder = CODEC.encoder(ResponseContext(body=BODY, model="alias"))
     start = ResponseStart(protocol=Protocol.CHAT, id="x", model="up")
     error = Failure(kind=FailureKind.OVERLOADED, message="busy", protocol=Protocol.MESSAGES, type="overloaded_error")
     sent = encoder.encode([start, BlockStart(0, Text(text="")), Delta(0, "Hel"), Failed(error)])
@@ -303,7 +303,7 @@ def test_failure_in_mid_stream() -> None:
 
 def test_failure_before_the_start() -> None:
     """A response begins with it: Codex does not read the error event, only the failed response."""
-    encoder = CODEC.encoder(Reply(body=BODY, model=str(BODY["model"]), seed="s"))
+    encoder = CODEC.encoder(ResponseContext(body=BODY, model=str(BODY["model"]), seed="s"))
     sent = encoder.encode([Failed(Failure(kind=FailureKind.SERVER, message="m"))])
     events = parse(sent)
     assert [event["type"] for event in events] == [
@@ -319,7 +319,7 @@ def test_failure_before_the_start() -> None:
 
 def test_failure_behind_events_that_the_upstream_wrote() -> None:
     """Nothing is announced twice: the numbers go on where they were."""
-    encoder = CODEC.encoder(Reply(body=BODY))
+    encoder = CODEC.encoder(ResponseContext(body=BODY))
     encoder.resume(7)
     events = parse(encoder.encode([Failed(Failure(kind=FailureKind.SERVER, message="m"))]))
     assert [(event["type"], event["sequence_number"]) for event in events] == [("error", 7), ("response.failed", 8)]
@@ -330,7 +330,7 @@ def test_odd_logprobs_break_nothing(entry: Any) -> None:
     """They are told as they are, with the lists that this protocol demands."""
     text = Text(text="a", logprobs=[entry])
     response = Response(protocol=Protocol.CHAT, id="x", model="up", blocks=(text,), stop=Stop(reason=StopReason.END))
-    body = CODEC.encode_response(response, Reply())
+    body = CODEC.encode_response(response, ResponseContext())
     [told] = body["output"][0]["content"][0]["logprobs"]
     assert told == entry or (told["bytes"] == [] and isinstance(told["top_logprobs"], list))
 
@@ -339,7 +339,7 @@ def test_odd_logprobs_break_nothing(entry: Any) -> None:
 def test_logprobs_ride_on_their_delta(together: bool) -> None:
     """Or on an empty one, if the delta has left already."""
     entry = {"token": "Hi", "logprob": -0.5, "bytes": None, "top_logprobs": []}
-    encoder = CODEC.encoder(Reply(body=BODY, model="alias"))
+    encoder = CODEC.encoder(ResponseContext(body=BODY, model="alias"))
     parts = [
         ResponseStart(protocol=Protocol.CHAT, id="x", model="up"),
         BlockStart(0, Text(text="")),
@@ -361,7 +361,7 @@ def test_logprobs_without_a_text_of_their_own() -> None:
     """An empty chunk that comes together with the one before has probabilities too: they do not take its text away."""
     first: Any = {"token": "Hi", "logprob": -0.5, "bytes": None, "top_logprobs": []}
     second = {**first, "token": "x"}
-    encoder = CODEC.encoder(Reply(body=BODY, model="alias"))
+    encoder = CODEC.encoder(ResponseContext(body=BODY, model="alias"))
     sent = encoder.encode(
         [
             ResponseStart(protocol=Protocol.CHAT, id="x", model="up"),
@@ -381,7 +381,7 @@ def test_logprobs_without_a_text_of_their_own() -> None:
 
 def test_no_snapshot_per_delta() -> None:
     """The cost of a delta must not grow with the answer."""
-    encoder = CODEC.encoder(Reply(body=BODY, model="alias"))
+    encoder = CODEC.encoder(ResponseContext(body=BODY, model="alias"))
     encoder.encode([ResponseStart(protocol=Protocol.CHAT, id="x", model="up"), BlockStart(0, Text(text=""))])
     sizes = {len(encoder.encode([Delta(0, "word")])) for _ in range(9)}
     assert max(sizes) - min(sizes) <= 1
@@ -408,6 +408,6 @@ def test_own_ids_extras_and_natives_are_kept() -> None:
         "usage": None,
         "billing": {"payer": "developer"},
     }
-    sent = CODEC.encoder(Reply(source=Protocol.RESPONSES)).encode(events_of(CODEC.decode_response(body)))
+    sent = CODEC.encoder(ResponseContext(source=Protocol.RESPONSES)).encode(events_of(CODEC.decode_response(body)))
     final = parse(sent)[-1]["response"]
     assert {name: final[name] for name in body} == body

@@ -9,7 +9,7 @@ from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.lint import lint_response
 from trilogue.model import Native, Protocol, Response, Stop, StopReason, Text, ToolCall, Usage
 from trilogue.protocols.responses import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 MESSAGE = {
     "id": "msg_1",
@@ -32,7 +32,7 @@ def test_blocks_know_their_message() -> None:
         {"item_id": "msg_1", "phase": "commentary"},
         {"item_id": "msg_2"},
     ]
-    written = CODEC.encode_response(response, Reply(source=Protocol.RESPONSES))
+    written = CODEC.encode_response(response, ResponseContext(source=Protocol.RESPONSES))
     assert [item["id"] for item in written["output"]] == ["msg_1", "msg_2"]
 
 
@@ -74,7 +74,7 @@ def test_background_response_is_a_pause() -> None:
     """It has not failed and is not complete; the status goes back as it came."""
     response = CODEC.decode_response(body(status="queued"))
     assert (response.stop.reason, response.stop.detail) == (StopReason.PAUSE, "queued")
-    assert CODEC.encode_response(response, Reply(source=Protocol.RESPONSES))["status"] == "queued"
+    assert CODEC.encode_response(response, ResponseContext(source=Protocol.RESPONSES))["status"] == "queued"
 
 
 def test_message_without_parts_is_kept() -> None:
@@ -82,7 +82,7 @@ def test_message_without_parts_is_kept() -> None:
     response = CODEC.decode_response(body({**MESSAGE, "content": []}))
     (native,) = response.blocks
     assert isinstance(native, Native)
-    written = CODEC.encode_response(response, Reply(source=Protocol.RESPONSES))
+    written = CODEC.encode_response(response, ResponseContext(source=Protocol.RESPONSES))
     assert written["output"] == [{**MESSAGE, "content": []}]
 
 
@@ -91,7 +91,7 @@ def test_results_in_a_response_are_kept(kind: str) -> None:
     """They are the client's words, which answers may list: whole and streamed they go back as they came."""
     item = {"type": kind, "id": "o_1", "call_id": "call_1", "output": [{"type": "input_text", "text": "x"}]}
     response = CODEC.decode_response(body(item))
-    assert CODEC.encode_response(response, Reply(source=Protocol.RESPONSES))["output"] == [item]
+    assert CODEC.encode_response(response, ResponseContext(source=Protocol.RESPONSES))["output"] == [item]
     found = collect(events(created(), sse("response.output_item.done", output_index=0, item=item), completed(item)))
     assert found.blocks == response.blocks
 
@@ -106,7 +106,7 @@ def test_foreign_response_is_valid() -> None:
         stop=Stop(reason=StopReason.TOOL_CALLS),
         usage=Usage(fresh=1, output=1, searches=2),
     )
-    written = CODEC.encode_response(response, Reply(model="alias", source=Protocol.CHAT))
+    written = CODEC.encode_response(response, ResponseContext(model="alias", source=Protocol.CHAT))
     assert lint_response(Protocol.RESPONSES, written) == []
     assert written["id"].startswith("resp_")
     assert written["tool_usage"]["web_search"] == {"num_requests": 2}

@@ -13,7 +13,7 @@ from trilogue.errors import ClientError, UpstreamError
 from trilogue.model import Failed, Finish, Ledger, Protocol, Sequencer
 from trilogue.protocols.codec import Target
 from trilogue.protocols.responses import CODEC
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 JUNK: tuple[Any, ...] = (None, True, -1, 1.5, 10**30, "", "x", [], [None], {}, {"type": []}, {"type": {}}, [[{}]])
 
@@ -124,7 +124,7 @@ def test_responses(place: tuple[Any, ...]) -> None:
         except UpstreamError:
             continue
         for source in (Protocol.RESPONSES, None):
-            assert CODEC.encode_response(response, Reply(source=source))["object"] == "response"
+            assert CODEC.encode_response(response, ResponseContext(source=source))["object"] == "response"
 
 
 EVENTS: list[dict[str, Any]] = [
@@ -156,7 +156,7 @@ def test_streams(number: int) -> None:
             found += decoder.close()
             assert sum(isinstance(event, (Finish, Failed)) for event in found) == 1
             for source in (Protocol.RESPONSES, None):
-                assert CODEC.encoder(Reply(source=source)).encode(Sequencer().feed(found))
+                assert CODEC.encoder(ResponseContext(source=source)).encode(Sequencer().feed(found))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 import trilogue
 from trilogue import Protocol, Stamp, StreamTranslator
-from trilogue.demo import DemoTransport
-from trilogue.upstream import UpstreamRequest
+from trilogue.net.client.interface import UpstreamRequest
+from trilogue.upstreams.demo.transport import DemoTransport
 
 ASKED: dict[str, Any] = {
     "model": "demo",

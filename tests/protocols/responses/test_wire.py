@@ -8,7 +8,7 @@ from openai.types.responses import response, response_create_params
 
 from trilogue.model import LOSSES
 from trilogue.protocols.responses import CODEC
-from trilogue.protocols.responses.decode_request import decode_request
+from trilogue.protocols.responses.request import decode_request
 from trilogue.protocols.responses.wire import FIELD_POLICIES, REQUEST_FIELDS, RESPONSE_POLICIES
 
 _NEUTRAL_IN_ANSWERS = {
@@ -66,6 +66,6 @@ def test_dotted_extras_have_the_names_of_the_policies() -> None:
 
 def test_codec_names_its_protocol_and_limits() -> None:
     """Translation relies on these to flatten and shorten."""
-    assert CODEC.custom_tools
-    assert CODEC.name_limit == 64
-    assert CODEC.request_fields == REQUEST_FIELDS
+    assert CODEC.tools.custom
+    assert CODEC.tools.name_limit == 64
+    assert CODEC.fields.known == REQUEST_FIELDS

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.postgres import Server
-from trilogue.keys import KeyOptions, KeyStatus, key_digest, parse_time
-from trilogue.limits import RateLimits
-from trilogue.state.database import database_of
-from trilogue.state.database.transactions import SqlTransaction, Transactions
-from trilogue.state.keys import Actor, AuditEntry, AuditQuery, KeyExists, KeyStore, NoSuchKey
-from trilogue.state.keys.schema import SCHEMA
-from trilogue.state.store import StoreError
+from trilogue.base.clock import parse_time
+from trilogue.gateway.access.audit_log import Actor, AuditEntry, AuditQuery
+from trilogue.gateway.access.client_keys import KeyStatus, key_digest
+from trilogue.gateway.access.key_store import SCHEMA, KeyExists, KeyStore, NoSuchKey
+from trilogue.gateway.access.settings import KeyOptions
+from trilogue.gateway.limits.settings import RateLimits
+from trilogue.storage.database import StoreError
+from trilogue.storage.engines import database_of
+from trilogue.storage.transactions import SqlTransaction, Transactions
 
 ADMIN = Actor("admin", "key")
 OPTIONS = KeyOptions(owner="team-a", tags=("ci",), models=("gpt-*",), limits=RateLimits(requests_per_minute=5))

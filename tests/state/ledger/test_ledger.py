@@ -17,10 +17,22 @@ import pytest
 
 from tests.state.responses.postgres import Server
 from tests.timing import eventually, pass_time
-from trilogue.state.database import Database, MemoryDatabase, PostgresqlDatabase, SqliteDatabase
-from trilogue.state.ledger import Counts, LedgerTables, LiveRow, RowName, UsageLedger, UsageQuery, ledger, read_usage
-from trilogue.state.ledger.live_file import MAX_NAME_BYTES, PLACES, LiveFile, live_files, read_places
-from trilogue.state.ledger.tables import HOURLY_DAYS
+from trilogue.gateway.features.usage.ledger import ledger
+from trilogue.gateway.features.usage.ledger.ledger import UsageLedger
+from trilogue.gateway.features.usage.ledger.live_file import (
+    MAX_NAME_BYTES,
+    PLACES,
+    Counts,
+    LiveFile,
+    LiveRow,
+    RowName,
+    live_files,
+    read_places,
+)
+from trilogue.gateway.features.usage.ledger.tables import HOURLY_DAYS, LedgerTables, UsageQuery, read_usage
+from trilogue.storage.database import Database
+from trilogue.storage.postgresql import PostgresqlDatabase
+from trilogue.storage.sqlite import MemoryDatabase, SqliteDatabase
 
 WAIT = 10.0
 DAY = 24
@@ -234,8 +246,9 @@ KILLED = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from trilogue.state.ledger import RowName
-    from trilogue.state.ledger.live_file import LiveFile
+    from trilogue.gateway.features.usage.ledger.live_file import RowName
+    from trilogue.gateway.features.usage.ledger.live_file import RowName
+    from trilogue.gateway.features.usage.ledger.live_file import LiveFile
 
     file = LiveFile(Path(sys.argv[1]))
     rows = [file.add(RowName(490_000, "laptop", "", f"m{number}", "m", "p", "a")) for number in range(2)]

@@ -7,7 +7,9 @@ import pytest
 
 from tests.state.responses.making import Engine
 from tests.state.responses.postgres import Server
-from trilogue.state.responses import MemoryDatabase, PostgresqlDatabase, ResponseStore, SqliteDatabase
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.storage.postgresql import PostgresqlDatabase
+from trilogue.storage.sqlite import MemoryDatabase, SqliteDatabase
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])

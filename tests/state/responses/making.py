@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from trilogue.state.database import Database
-from trilogue.state.responses import ResponseStore, StoredConversation, StoredItem, StoredResponse, StoreLimits
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import StoredConversation, StoredItem, StoredResponse, StoreLimits
+from trilogue.storage.database import Database
 
 KEY = b"fake key for tests: not a secret"
 A, B = "owner-a", "owner-b"

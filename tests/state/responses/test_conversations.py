@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.state.responses.making import A, B, Engine, conversation, item, response, total_bytes
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     Append,
     ConversationLease,
     ConversationLocked,
@@ -15,7 +16,6 @@ from trilogue.state.responses import (
     NotStorable,
     OriginAccount,
     Page,
-    ResponseStore,
     StoredConversation,
 )
 

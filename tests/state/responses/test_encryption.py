@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.making import KEY, A, B, Engine, conversation, item, response
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store.storage import OVERHEAD, Contents
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     ContentUnreadable,
-    ResponseStore,
-    SqliteDatabase,
     StoredConversation,
     StoredItem,
     StoredReasoning,
 )
-from trilogue.state.responses.contents import OVERHEAD, Contents
+from trilogue.storage.sqlite import SqliteDatabase
 
 NEW_KEY = b"another fake key for these tests"
 MARK = "plain-text-that-must-not-be-found"

@@ -7,7 +7,8 @@ from functools import partial
 import pytest
 
 from tests.state.responses.making import A, B, Engine, body, conversation, item, response, total_bytes
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     WORKER_DIED,
     Append,
     ConversationLease,
@@ -15,7 +16,6 @@ from trilogue.state.responses import (
     JobEnded,
     JobEvent,
     NotFound,
-    ResponseStore,
 )
 
 

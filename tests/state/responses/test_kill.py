@@ -14,12 +14,21 @@ import pytest
 from tests.state.responses.making import KEY, A
 from tests.state.responses.postgres import Server
 from tests.timing import pass_time
-from trilogue.state.responses import NotFound, ResponseStore, database_of
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import NotFound
+from trilogue.storage.engines import database_of
 
 WRITER = """
     import asyncio, sys
     from tests.state.responses.making import A, KEY, conversation, item, response
-    from trilogue.state.responses import Append, ResponseStore, StoreService, database_of
+    from trilogue.gateway.conversations.store.types import Append
+    from trilogue.gateway.conversations.store.store import ResponseStore
+    from trilogue.gateway.conversations.store.service import StoreService
+    from trilogue.storage.engines import database_of
+    from trilogue.gateway.conversations.store.types import Append
+    from trilogue.gateway.conversations.store.service import StoreService
+    from trilogue.gateway.conversations.store.store import ResponseStore
+    from trilogue.storage.engines import database_of
 
     async def turns(service, name):
         store = service.store

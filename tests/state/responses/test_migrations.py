@@ -10,17 +10,13 @@ import pytest
 
 from tests.state.responses.making import KEY, A, conversation, item, response
 from tests.state.responses.postgres import Server
-from trilogue.state.database import Database
-from trilogue.state.database.migrate import Migration, Schema, migrate
-from trilogue.state.responses import (
-    MemoryDatabase,
-    PostgresqlDatabase,
-    ResponseStore,
-    SqliteDatabase,
-    StoredReasoning,
-    StoreUnavailable,
-)
-from trilogue.state.responses.schema import MIGRATIONS, SCHEMA
+from trilogue.gateway.conversations.store.storage import MIGRATIONS, SCHEMA
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import StoredReasoning, StoreUnavailable
+from trilogue.storage.database import Database
+from trilogue.storage.migrations import Migration, TableSchema, migrate
+from trilogue.storage.postgresql import PostgresqlDatabase
+from trilogue.storage.sqlite import MemoryDatabase, SqliteDatabase
 
 NewDatabase = Callable[[], Database]
 
@@ -41,7 +37,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> NewDatabase:
 def apply(database: Database, migrations: tuple[Migration, ...]) -> None:
     connection = database.connect()
     try:
-        migrate(connection, database.dialect, Schema(SCHEMA.versions, migrations))
+        migrate(connection, database.dialect, TableSchema(SCHEMA.versions, migrations))
     finally:
         if not isinstance(database, MemoryDatabase):
             connection.close()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.state.responses.making import A, B, Engine
-from trilogue.state.responses import ObjectOwner, ResponseStore
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import ObjectOwner
 
 
 def test_owners_by_provider_and_id(store: ResponseStore) -> None:

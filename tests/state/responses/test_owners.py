@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from tests.state.responses.making import A, B, Engine, conversation, item, response, total_bytes
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     ConversationItem,
     OwnerStatistics,
-    ResponseStore,
     StoredConversation,
     StoredReasoning,
     StoredResponse,

@@ -14,14 +14,11 @@ import pytest
 
 from tests.state.responses.making import KEY, A, response
 from tests.state.responses.postgres import Server
-from trilogue.state.database import postgresql
-from trilogue.state.responses import (
-    PostgresqlDatabase,
-    ResponseStore,
-    StoreAway,
-    StoreService,
-    StoreUnavailable,
-)
+from trilogue.gateway.conversations.store.service import StoreService
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import StoreAway, StoreUnavailable
+from trilogue.storage import postgresql
+from trilogue.storage.postgresql import PostgresqlDatabase
 
 
 @pytest.fixture(scope="module")

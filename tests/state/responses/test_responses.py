@@ -10,7 +10,8 @@ import pytest
 
 from tests.state.responses.making import A, B, Engine, body, conversation, ids, item, response, total_bytes
 from tests.timing import check_within
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     Append,
     ChainBroken,
     ConversationLease,
@@ -19,7 +20,6 @@ from trilogue.state.responses import (
     NotStorable,
     OriginAccount,
     Page,
-    ResponseStore,
     StoredItem,
     StoreLimits,
 )

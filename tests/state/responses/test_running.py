@@ -9,7 +9,10 @@ import pytest
 
 from tests.state.responses.making import A, Engine, response
 from tests.timing import eventually_async, pause_for
-from trilogue.state.responses import MemoryDatabase, RunningJobs, StoreAway, StoreService, running
+from trilogue.gateway.conversations.store import service as running
+from trilogue.gateway.conversations.store.service import RunningJobs, StoreService
+from trilogue.storage.database import StoreAway
+from trilogue.storage.sqlite import MemoryDatabase
 
 KEY = (A, "r1")
 

@@ -13,21 +13,19 @@ import pytest
 
 from tests.state.responses.making import KEY, A, Engine, conversation, item, response
 from tests.timing import PATIENCE, turns
-from trilogue.state import StoreHealth
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store import service as module
+from trilogue.gateway.conversations.store.service import StoreService
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     Append,
     CommitUnsure,
     ConversationLocked,
     NotFound,
-    ResponseStore,
-    SqliteDatabase,
     StoreLimits,
-    StoreService,
     StoreUnavailable,
 )
-from trilogue.state.responses import (
-    service as module,
-)
+from trilogue.storage.database import StoreHealth
+from trilogue.storage.sqlite import SqliteDatabase
 
 
 class CountedStore(ResponseStore):
@@ -208,7 +206,7 @@ def test_close_finishes_what_waits(tmp_path: Path) -> None:
 
 
 def test_requests_on_one_conversation_take_turns(durable: Engine) -> None:
-    """Each sees everything that was appended before it, in two services as in two workers."""
+    """Each sees everything that was appended before it, in two gateway as in two workers."""
 
     async def turn(service: StoreService, name: str) -> None:
         store = service.store
@@ -219,12 +217,12 @@ def test_requests_on_one_conversation_take_turns(durable: Engine) -> None:
         await service.write(store.responses.put, made, Append(lease, (item(f"m_{name}"),)))
 
     async def main() -> list[int]:
-        services = [StoreService(durable.open()), StoreService(durable.open())]
-        store = services[0].store
-        await services[0].write(store.conversations.create, conversation("conv_1"))
-        await asyncio.gather(*(turn(services[number % 2], f"r{number}") for number in range(12)))
-        found = [int((await services[0].read(store.responses.get, A, f"r{n}")).request) for n in range(12)]
-        for service in services:
+        gateway = [StoreService(durable.open()), StoreService(durable.open())]
+        store = gateway[0].store
+        await gateway[0].write(store.conversations.create, conversation("conv_1"))
+        await asyncio.gather(*(turn(gateway[number % 2], f"r{number}") for number in range(12)))
+        found = [int((await gateway[0].read(store.responses.get, A, f"r{n}")).request) for n in range(12)]
+        for service in gateway:
             await service.close()
         return found
 

@@ -16,22 +16,24 @@ from pathlib import Path
 import pytest
 
 from tests.state.responses.making import KEY, A, conversation, response
-from trilogue.state.database import sqlite as engine
-from trilogue.state.responses import (
+from trilogue.gateway.conversations.store.store import ResponseStore
+from trilogue.gateway.conversations.store.types import (
     NotFound,
-    ResponseStore,
-    SqliteDatabase,
     StoreAway,
     StoreBusy,
     StoreDamaged,
     StoreUnavailable,
 )
+from trilogue.storage import sqlite as engine
+from trilogue.storage.sqlite import SqliteDatabase
 
 APPEND = """
     import sys
     from pathlib import Path
     from tests.state.responses.making import A, KEY, item
-    from trilogue.state.responses import ResponseStore, SqliteDatabase
+    from trilogue.gateway.conversations.store.store import ResponseStore
+    from trilogue.storage.sqlite import SqliteDatabase
+    from trilogue.storage.sqlite import SqliteDatabase
     store = ResponseStore(SqliteDatabase(Path(sys.argv[1])), [KEY])
     for number in range(int(sys.argv[3])):
         store.conversations.append(A, "conv_1", [item(f"{sys.argv[2]}_{number}")])
@@ -200,7 +202,9 @@ def test_kill_of_a_process_in_the_middle_of_a_transaction(tmp_path: Path) -> Non
         import os, signal, sys
         from pathlib import Path
         from tests.state.responses.making import KEY, response
-        from trilogue.state.responses import ResponseStore, SqliteDatabase
+        from trilogue.gateway.conversations.store.store import ResponseStore
+        from trilogue.storage.sqlite import SqliteDatabase
+        from trilogue.storage.sqlite import SqliteDatabase
         store = ResponseStore(SqliteDatabase(Path(sys.argv[1])), [KEY])
         store.responses.put(response("acknowledged"))
         def die():

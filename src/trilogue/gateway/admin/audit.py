@@ -8,19 +8,19 @@ import time
 import msgspec
 import structlog
 
-from trilogue.config import Role
-from trilogue.gateway.admin.interface import AdminCall, AdminContext, AdminError, AdminRoute, Identity, Reply
-from trilogue.keys import parse_time
+from trilogue.base.clock import parse_time
+from trilogue.gateway.access.audit_log import AuditEntry, AuditQuery
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Identity, Reply
+from trilogue.gateway.admin.settings import Role
 from trilogue.model import Json
-from trilogue.state.keys import AuditEntry, AuditQuery
-from trilogue.state.store import StoreError
+from trilogue.storage.database import StoreError
 
 log = structlog.get_logger("trilogue.admin")
 
 MOST_ENTRIES = 1_000
 
 
-def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
+def routes() -> tuple[AdminRoute, ...]:
     """Return the route of the audit log. All workers have the same one."""
     return (AdminRoute("GET", "audit", _audit, Role.ADMIN),)
 
@@ -33,7 +33,7 @@ async def audited(call: AdminCall, what: str, subject: str, *, before: Json = No
     actor = call.actor
     entry = AuditEntry(who=actor.who, via=actor.via, what=what, subject=subject, before=before, after=after)
     try:
-        await asyncio.to_thread(lambda: call.services.managed_keys.store.audit.add(entry))
+        await asyncio.to_thread(lambda: call.gateway.access.managed.store.audit.add(entry))
     except StoreError as error:
         text = f"nothing was changed, because the audit log cannot be written: {error}"
         raise AdminError(503, text, "store_unavailable") from None
@@ -47,7 +47,7 @@ async def note_sign_in(call: AdminCall, who: Identity) -> None:
     log.info("console: signed in", who=who.name, via=who.via, role=who.role.value)
     entry = AuditEntry(who=who.name, via=who.via, what="sign in", subject=who.name, after={"role": who.role.value})
     try:
-        await asyncio.to_thread(lambda: call.services.managed_keys.store.audit.add(entry))
+        await asyncio.to_thread(lambda: call.gateway.access.managed.store.audit.add(entry))
     except StoreError as error:
         log.warning("a sign-in is not in the audit log", who=who.name, reason=str(error))
 
@@ -57,7 +57,7 @@ async def _audit(call: AdminCall) -> Reply:
     try:
         # One more than is shown tells whether there is another page.
         wanted = msgspec.structs.replace(query, limit=query.limit + 1)
-        found = await asyncio.to_thread(lambda: call.services.managed_keys.store.audit.find(wanted))
+        found = await asyncio.to_thread(lambda: call.gateway.access.managed.store.audit.find(wanted))
     except StoreError as error:
         raise AdminError(503, f"the audit log cannot be read: {error}", "store_unavailable") from None
     shown = found[: query.limit]

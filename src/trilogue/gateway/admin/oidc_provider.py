@@ -15,9 +15,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from trilogue.config.admin import OidcSignOn
 from trilogue.errors import UpstreamError
-from trilogue.upstream import HeaderPairs, HttpTransport, UpstreamRequest, UpstreamTimeouts
+from trilogue.gateway.admin.settings import OidcSignOn
+from trilogue.net.client.interface import HeaderPairs, UpstreamRequest, UpstreamTimeouts
+from trilogue.net.client.transport import HttpTransport
 
 if TYPE_CHECKING:
     from joserfc.jwk import KeySet

@@ -23,10 +23,11 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from trilogue.config import AdminSettings, is_loopback
-from trilogue.gateway.admin.interface import AdminError
-from trilogue.gateway.setup.access import is_local_host
-from trilogue.serving import HttpRequest
+from trilogue.base.addresses import is_loopback
+from trilogue.gateway.admin.routes import AdminError
+from trilogue.gateway.admin.settings import AdminSettings
+from trilogue.net.server.request import HttpRequest
+from trilogue.net.server.request_target import is_local_host
 
 SESSION_SECONDS = 12 * 3600
 LONGEST_SECONDS = 24 * 3600

@@ -22,26 +22,16 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from trilogue.cipher import NONCE_BYTES, Cipher
-from trilogue.config import SignOnSettings
-from trilogue.config.admin import OidcSignOn
+from trilogue.base.cipher import NONCE_BYTES, Cipher
 from trilogue.gateway.admin.audit import note_sign_in
-from trilogue.gateway.admin.console_pages import PAGE_HEADERS, session_cookie
+from trilogue.gateway.admin.console.pages import PAGE_HEADERS, session_cookie
 from trilogue.gateway.admin.identity import OIDC
-from trilogue.gateway.admin.interface import (
-    OPEN,
-    AdminCall,
-    AdminContext,
-    AdminError,
-    AdminRoute,
-    Identity,
-    Page,
-    Reply,
-)
 from trilogue.gateway.admin.oidc_provider import Exchange, OidcProvider, ProviderError
+from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminError, AdminRoute, Identity, Page, Reply
 from trilogue.gateway.admin.sessions import NewCookie, Session, check_browser, cookie, set_cookie
-from trilogue.gateway.setup.services import Services
-from trilogue.state.store import StoreError
+from trilogue.gateway.admin.settings import OidcSignOn, SignOnSettings
+from trilogue.gateway.gateway import Gateway
+from trilogue.storage.database import StoreError
 
 log = structlog.get_logger("trilogue.admin")
 
@@ -74,7 +64,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Flow).decode
 
 
-def routes(_: AdminContext) -> tuple[AdminRoute, ...]:
+def routes() -> tuple[AdminRoute, ...]:
     """Return the routes of the sign-in. They need no key: they are the way in."""
     part = _SignOnPart()
     return (AdminRoute("GET", "console/sign-on", part.begin, OPEN), AdminRoute("GET", CALLBACK, part.finish, OPEN))
@@ -89,7 +79,7 @@ class _SignOnPart:
     async def begin(self, call: AdminCall) -> Reply:
         """Send the browser to the provider."""
         _, oidc = _settings(call)
-        check_browser(call.request, call.services.config.admin)
+        check_browser(call.request, call.admin.settings)
         flow = _Flow(
             secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(48), _now() + FLOW_SECONDS
         )
@@ -108,13 +98,13 @@ class _SignOnPart:
             "code_challenge_method": "S256",
         }
         location = f"{target}{'&' if '?' in target else '?'}{urlencode(query)}"
-        kept = _flow_cookie(call, _sealed(flow, call.services), FLOW_SECONDS)
+        kept = _flow_cookie(call, _sealed(flow, call.gateway), FLOW_SECONDS)
         return _redirect(location, kept)
 
     async def finish(self, call: AdminCall) -> Reply:
         """Start a session for the user that the provider has sent back, and open the console."""
         sign_on, oidc = _settings(call)
-        check_browser(call.request, call.services.config.admin)
+        check_browser(call.request, call.admin.settings)
         try:
             exchange = await self._returned(call, oidc)
             claims = await self._known(oidc).claims(exchange)
@@ -138,10 +128,10 @@ class _SignOnPart:
     async def _returned(self, call: AdminCall, oidc: OidcSignOn) -> Exchange:
         """Return the code that a browser brings back. Raises _Refused unless it is for a sign-in of this browser."""
         query = call.query
-        flow = _opened(cookie(call.request, FLOW_COOKIE), call.services)
+        flow = _opened(cookie(call.request, FLOW_COOKIE), call.gateway)
         if flow is None or not compare_digest(flow.state.encode(), query.get("state", "").encode("utf-8", "replace")):
             raise _Refused("sign_on_expired", "the state is not that of a sign-in of this browser")
-        if not await _is_first_use(call.services, flow):
+        if not await _is_first_use(call.gateway, flow):
             raise _Refused("sign_on_expired", "the state was used before")
         if query.get("iss", oidc.issuer) != oidc.issuer:
             raise _Refused("sign_on_failed", "the response is that of another provider")
@@ -154,7 +144,7 @@ class _SignOnPart:
 
 
 def _settings(call: AdminCall) -> tuple[SignOnSettings, OidcSignOn]:
-    sign_on = call.services.config.admin.sign_on
+    sign_on = call.admin.settings.sign_on
     if sign_on is None or sign_on.oidc is None:
         raise AdminError(404, "there is no single sign-on (admin.sign_on.oidc)", "not_found")
     return sign_on, sign_on.oidc
@@ -162,7 +152,7 @@ def _settings(call: AdminCall) -> tuple[SignOnSettings, OidcSignOn]:
 
 def _redirect_uri(call: AdminCall) -> str:
     """Return where the provider sends the browser. Without `public_url`, the Host was checked to be local."""
-    public = call.services.config.admin.public_url.rstrip("/") or f"http://{call.request.headers.get('host', '')}"
+    public = call.admin.settings.public_url.rstrip("/") or f"http://{call.request.headers.get('host', '')}"
     return f"{public}/{CALLBACK}"
 
 
@@ -184,39 +174,39 @@ def _caller(sign_on: SignOnSettings, user: str, groups: tuple[str, ...]) -> Iden
     return Identity(user, role, OIDC)
 
 
-async def _is_first_use(services: Services, flow: _Flow) -> bool:
+async def _is_first_use(gateway: Gateway, flow: _Flow) -> bool:
     """Return whether a state is used for the first time, on any machine. Raises _Refused if nobody can tell."""
     digest = blake2b(flow.state.encode(), digest_size=32, person=b"trilogue-state").hexdigest()
     try:
-        audit = services.managed_keys.store.audit
+        audit = gateway.access.managed.store.audit
         return await asyncio.to_thread(lambda: audit.use_once(digest, flow.ends + FLOW_SECONDS))
     except StoreError as error:
         raise _Refused("store_away", str(error)) from None
 
 
-def _sealed(flow: _Flow, services: Services) -> str:
+def _sealed(flow: _Flow, gateway: Gateway) -> str:
     nonce = secrets.token_bytes(NONCE_BYTES)
-    return _base64(nonce + _cipher(services).encrypt(nonce, _encode(flow), FLOW_COOKIE.encode()))
+    return _base64(nonce + _cipher(gateway).encrypt(nonce, _encode(flow), FLOW_COOKIE.encode()))
 
 
-def _opened(value: str, services: Services) -> _Flow | None:
+def _opened(value: str, gateway: Gateway) -> _Flow | None:
     """Return the sign-in that a cookie holds; None if it is not valid or too old."""
     try:
         raw = urlsafe_b64decode(f"{value}{'=' * (-len(value) % 4)}")
-        flow = _decode(_cipher(services).decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], FLOW_COOKIE.encode()))
+        flow = _decode(_cipher(gateway).decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], FLOW_COOKIE.encode()))
     except (ValueError, msgspec.MsgspecError):
         return None
     return flow if _now() < flow.ends <= _now() + FLOW_SECONDS else None
 
 
-def _cipher(services: Services) -> Cipher:
-    key = services.sealer.storage_keys[0]
+def _cipher(gateway: Gateway) -> Cipher:
+    key = gateway.sealer.storage_keys[0]
     return Cipher(blake2b(key, digest_size=32, person=b"trilogue-sign-on").digest())
 
 
 def _flow_cookie(call: AdminCall, value: str, seconds: int) -> tuple[bytes, bytes]:
     # Lax: the provider's page sends the browser back, and a strict cookie would not come with that.
-    is_https = call.services.config.admin.public_url.lower().startswith("https://")
+    is_https = call.admin.settings.public_url.lower().startswith("https://")
     return set_cookie(call.request, NewCookie(value, seconds, FLOW_COOKIE, "Lax", is_https))
 
 

@@ -5,41 +5,35 @@ A request that was made for a policy gets no answers, so that no question leads 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import Any
 
-from trilogue.gateway.endpoints.internal import Respond, ask_model
-from trilogue.gateway.policies.driver import Ask
-from trilogue.gateway.request.context import RequestContext
+from trilogue.gateway.endpoints.questions import Respond, ask_model
+from trilogue.gateway.policies.driver import AnswerQuestion
+from trilogue.gateway.request.request import RequestContext
 from trilogue.policies import Pending
-from trilogue.policies.checks import Trouble
-from trilogue.policies.shipped.approve import ApprovalQuestion
+from trilogue.policies.checks import PolicyProblem
 from trilogue.policies.shipped.judge import JudgeQuestion
 
 
-def answerer(context: RequestContext, respond: Respond) -> Ask:
+def answerer(context: RequestContext, respond: Respond) -> AnswerQuestion:
     """Return what answers the questions of a request's policies. `respond`: handles the requests that this takes."""
     numbers = count(1)
 
     async def ask_judge(pending: Pending, question: JudgeQuestion) -> object:
         return await ask_model(context, question, f"{context.request_id}-{next(numbers)}", respond)
 
-    async def ask_person(pending: Pending, question: ApprovalQuestion) -> object:
-        approvals = context.entry.services.approvals
-        return await approvals.ask(question, pending, context.request_id)
-
-    handlers: dict[type, Callable[[Pending, Any], Awaitable[object]]] = {
-        JudgeQuestion: ask_judge,
-        ApprovalQuestion: ask_person,
-    }
+    policies = context.entry.gateway.policies
+    answerers = {} if policies is None else policies.answerers
 
     async def ask(pending: Pending) -> object:
-        handler = handlers.get(type(pending.question))
-        if handler is None:
-            return Trouble("nothing answers such a question")
+        question = pending.question
+        handler = answerers.get(type(question))
+        if handler is None and not isinstance(question, JudgeQuestion):
+            return PolicyProblem("nothing answers such a question")
         if context.record.parent:
-            return Trouble("a request of a policy may not ask further questions")
-        return await handler(pending, pending.question)
+            return PolicyProblem("a request of a policy may not ask further questions")
+        if isinstance(question, JudgeQuestion):
+            return await ask_judge(pending, question)
+        return None if handler is None else await handler(question, pending, context.request_id)
 
     return ask

@@ -8,38 +8,32 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable, Mapping
 from itertools import count
 
 from msgspec.structs import replace
 
-from trilogue.gateway.endpoints import (
-    background,
-    compact,
-    conversations,
-    count_tokens,
-    generate,
-    models,
-    own_usage,
-    responses,
-)
-from trilogue.gateway.endpoints.boundary import CLIENT_CLOSED, begin, report
+from trilogue.base.json_text import dump
+from trilogue.base.text import sane
+from trilogue.gateway.access.client_keys import preflight_headers
+from trilogue.gateway.endpoints import background, conversations, count_tokens, generate, models
+from trilogue.gateway.endpoints import compaction as compact
+from trilogue.gateway.endpoints import stored as responses
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.endpoints.other import OtherEndpoints
-from trilogue.gateway.endpoints.routes import find_route
 from trilogue.gateway.endpoints.websocket import WebSocketEndpoint
-from trilogue.gateway.log.lines import sane
-from trilogue.gateway.observe.record import RequestRecord
-from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit
-from trilogue.gateway.request.cancellation import Cancellation
-from trilogue.gateway.request.context import RequestContext
+from trilogue.gateway.gateway import Gateway
+from trilogue.gateway.record import RequestRecord
+from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit, find_route
+from trilogue.gateway.request.boundary import CLIENT_CLOSED, begin, report
 from trilogue.gateway.request.failures import SHUTTING_DOWN, error_reply, raw_headers
-from trilogue.gateway.setup.access import preflight_headers
-from trilogue.gateway.setup.services import Services
-from trilogue.jsontext.text import dump
+from trilogue.gateway.request.request import Cancellation, RequestContext
 from trilogue.model import Protocol
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.net.server.request import HttpRequest
+from trilogue.net.server.responder import Headers, Responder, header_lines
+from trilogue.net.server.websocket import offers_websocket
+from trilogue.protocols.failure import own_failure
 from trilogue.protocols.registry import CODECS, DEFAULT, protocol_of_client
-from trilogue.serving import Headers, HttpRequest, Responder, header_lines, offers_websocket
 
 
 def versionless(path: str) -> str:
@@ -59,7 +53,6 @@ def owner(path: str) -> Protocol | None:
 
 
 _MODELS = "/models"
-_USAGE = "/usage"
 _BASE = "/v1"
 _ROOTS = ("/", "/api/hello")
 """what clients ask for, without a key, to see whether a server is there: the second one is Claude Code's"""
@@ -109,11 +102,23 @@ def stored_route(method: str, path: str) -> HttpRoute | None:
     return None
 
 
-class Gateway:
-    """The application. `services` is replaced on reload."""
+class GatewayApp:
+    """The application. `gateway` is replaced on reload.
 
-    def __init__(self, services: Services) -> None:
-        self.services = services
+    `reads`: handlers of further paths that clients can only read, without the version. `connected`: whether the cluster
+    can be reached; None without one.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        reads: Mapping[str, Handler] | None = None,
+        connected: Callable[[], bool | None] = lambda: None,
+    ) -> None:
+        self.gateway = gateway
+        self._reads = {_MODELS: models.handle_list, **(reads or {})}
+        self._connected = connected
         self.running = ActiveRequests()
         # Ids only have to be unique, not secret, so a counter is enough after a random start.
         self._id_prefix = f"req_{secrets.token_hex(8)}"
@@ -134,7 +139,7 @@ class Gateway:
     async def __call__(self, request: HttpRequest, responder: Responder) -> None:
         """Respond to one HTTP request. Errors are part of the response; only a foreign cancellation is raised."""
         entry = request.head.note
-        if not isinstance(entry, Admission) or entry.services is not self.services:
+        if not isinstance(entry, Admission) or entry.gateway is not self.gateway:
             known = self._look(request, responder)
             if known is None:
                 return
@@ -159,7 +164,7 @@ class Gateway:
             request_id=request_id,
             running=self.running.requests,
         )
-        observers = entry.services.observers
+        observers = entry.gateway.observers
         if observers.request_began is not None or observers.observe_bytes is not None:
             begin(context, observers)
         running = self.running.requests
@@ -196,7 +201,7 @@ class Gateway:
             if self._open_path(request, responder, path):
                 return None
             route = self._route(request, path)
-        entry = admit(request, self.services, route)
+        entry = admit(request, self.gateway, route)
         if entry.refusal is None:
             request.head.note = entry
         return entry
@@ -204,10 +209,10 @@ class Gateway:
     async def _admit_again(self, context: RequestContext) -> Admission:
         """Admit a request whose key is unknown once more, after a look at the keys that were made just now."""
         old, record, responder = context.entry, context.record, context.responder
-        await self.services.managed_keys.renew()
-        if old.keys_version == self.services.keys.version and old.services is self.services:
+        await self.gateway.access.managed.renew()
+        if old.keys_version == self.gateway.access.keys.version and old.gateway is self.gateway:
             return old
-        context.entry = entry = replace(admit(context.request, self.services, old.route), connection=old.connection)
+        context.entry = entry = replace(admit(context.request, self.gateway, old.route), connection=old.connection)
         responder.common = responder.common.removesuffix(old.common) + entry.common
         if entry.key is not None:
             record.key, record.owner = entry.key.name, entry.key.options.owner
@@ -216,7 +221,7 @@ class Gateway:
     def _open_path(self, request: HttpRequest, responder: Responder, path: str) -> bool:
         """Respond to what needs no key and no body: probes, preflights, the root. Return False for other requests."""
         if request.method == "OPTIONS":
-            headers = preflight_headers(request.headers, keys_required=bool(self.services.keys))
+            headers = preflight_headers(request.headers, keys_required=bool(self.gateway.access.keys))
             responder.reply(200, headers, b"")
         elif path == "/health" and request.method in ("GET", "HEAD"):
             _json(responder, 200, self._health())
@@ -231,10 +236,9 @@ class Gateway:
 
     def _health(self) -> bytes:
         """Return that the process is alive, and whether it has reached its cluster. It serves requests in any case."""
-        cluster = self.services.cluster
-        if cluster.member is None:
+        connected = self._connected()
+        if connected is None:
             return b'{"status":"ok"}'
-        connected = cluster.status is not None and cluster.status.connected
         return b'{"status":"ok","cluster":"connected"}' if connected else b'{"status":"ok","cluster":"away"}'
 
     def _route(self, request: HttpRequest, path: str) -> HttpRoute:
@@ -248,18 +252,17 @@ class Gateway:
         if found is not None:
             return found if not found.methods else replace(found, handler=self._unknown)
         handler: Handler = self._unknown
-        if request.method in ("GET", "HEAD") and path == _MODELS:
-            handler = models.handle_list
-        elif request.method in ("GET", "HEAD") and path.startswith(f"{_MODELS}/"):
-            handler = models.handle_one
-        elif request.method in ("GET", "HEAD") and path == _USAGE:
-            handler = own_usage.handle
+        if request.method in ("GET", "HEAD"):
+            if path in self._reads:
+                handler = self._reads[path]
+            elif path.startswith(f"{_MODELS}/"):
+                handler = models.handle_one
         return HttpRoute(handler, owner(path) or protocol_of_client(request.headers), path)
 
     async def _unknown(self, context: RequestContext) -> None:
         """Respond that there is no such path, or no such method on it."""
         request, path = context.request, context.entry.path
-        reads = path in (_MODELS, _USAGE)
+        reads = path in self._reads
         allowed = "POST" if path in self._routes else "GET" if reads else ", ".join(context.entry.methods)
         if allowed:
             context.responder.common += header_lines([(b"allow", allowed.encode())])

@@ -15,33 +15,33 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json_text import parse_request
+from trilogue.base.sse import SseParser
 from trilogue.errors import BadRequest
+from trilogue.gateway.conversations.jobs import CANCELLED, FAILED, BackgroundJob, died_event
+from trilogue.gateway.conversations.request_fields import without_background
+from trilogue.gateway.conversations.store.jobs import JobKey
+from trilogue.gateway.conversations.store.types import ENDED, NotFound, StoreError
+from trilogue.gateway.conversations.stores import GatewayStore
+from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.endpoints import generate
-from trilogue.gateway.endpoints.boundary import begin, report
-from trilogue.gateway.endpoints.event_stream import event_stream
 from trilogue.gateway.endpoints.judging import chosen_policies
-from trilogue.gateway.endpoints.owned import refreshed
-from trilogue.gateway.observe.record import BACKGROUND, RequestRecord
+from trilogue.gateway.endpoints.upstream_stored import event_stream, refreshed
+from trilogue.gateway.record import BACKGROUND, RequestRecord
+from trilogue.gateway.request.boundary import begin, report
 from trilogue.gateway.request.call import Call
-from trilogue.gateway.request.cancellation import Cancellation
-from trilogue.gateway.request.context import RequestContext, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.limits import is_charged
+from trilogue.gateway.request.request import Cancellation, RequestContext, targets_of, watching
 from trilogue.gateway.request.turns import stored_turn
-from trilogue.gateway.setup.response_store import GatewayStore
-from trilogue.gateway.stored.fields import without_background
-from trilogue.gateway.stored.jobs import CANCELLED, FAILED, BackgroundJob, died_event
-from trilogue.gateway.stored.turn import StoredTurn
-from trilogue.jsontext.text import parse_request
 from trilogue.model import Json, ResponseStart
-from trilogue.protocols.content.ids import digest
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.net.server.request import ClientGone, HttpRequest
+from trilogue.net.server.responder import Responder
+from trilogue.protocols.failure import own_failure
+from trilogue.protocols.parts import digest
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
-from trilogue.routing import Upstream
-from trilogue.serving import ClientGone, HttpRequest, Responder
-from trilogue.sse import SseParser
-from trilogue.state.responses import ENDED, JobKey, NotFound, StoreError
+from trilogue.protocols.stream.response_context import Reply
+from trilogue.routing.router import ProviderModel
 
 MOST_JOBS = 1_000
 """of one worker: each keeps the response in memory, and no client waits for it"""
@@ -88,9 +88,9 @@ async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> S
     raise BadRequest(text, path="previous_response_id", code="previous_response_in_progress")
 
 
-def _has_background(context: RequestContext, target: Upstream) -> bool:
+def _has_background(context: RequestContext, target: ProviderModel) -> bool:
     """Return whether an upstream runs responses in the background itself."""
-    provider = context.entry.services.providers[target.provider]
+    provider = context.entry.gateway.upstreams.providers[target.provider]
     client = context.entry.client
     return client in provider.protocols and not provider.is_demo and provider.profile(target.model, client).keeps_state
 
@@ -100,14 +100,14 @@ class _Run(Struct, eq=False):
 
     job: BackgroundJob
     call: Call
-    targets: Sequence[Upstream]
+    targets: Sequence[ProviderModel]
     origin: RequestContext
     """the request of the client that started it"""
     context: RequestContext | None = None
     """the request of the job itself"""
 
 
-async def _start(context: RequestContext, call: Call, turn: StoredTurn, targets: Sequence[Upstream]) -> None:
+async def _start(context: RequestContext, call: Call, turn: StoredTurn, targets: Sequence[ProviderModel]) -> None:
     """Start a job, and respond with it: queued, or as a stream."""
     if turn.store.jobs.count >= MOST_JOBS:
         context.refuse(_TOO_MANY)
@@ -187,7 +187,7 @@ async def _run_job(run: _Run, started: asyncio.Future[None]) -> None:
 async def _respond(run: _Run, responder: Responder) -> bool:
     """Run the request of a job, as the application does. Return whether it was stopped."""
     context = run.context = _own_context(run, responder)
-    record, observers = context.record, context.entry.services.observers
+    record, observers = context.record, context.entry.gateway.observers
     begin(context, observers)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(run.call.body)

@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from trilogue.base.text import sane
 from trilogue.errors import BadRequest, UpstreamError
-from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.call import Call, ReadBody
-from trilogue.gateway.request.context import RequestContext, cancelled_error
 from trilogue.gateway.request.failures import client_failure
 from trilogue.gateway.request.limits import count_request
+from trilogue.gateway.request.request import RequestContext, cancelled_error
 from trilogue.gateway.response.attempts import respond
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.timing import KeepAlive, TimeLimits
 from trilogue.model import Severity
-from trilogue.routing import Upstream
+from trilogue.routing.router import ProviderModel
 
 
 def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) -> Call:
@@ -46,17 +46,17 @@ def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) 
     )
 
 
-async def complete(context: RequestContext, client: ClientResponse, targets: Sequence[Upstream]) -> None:
+async def complete(context: RequestContext, client: ClientResponse, targets: Sequence[ProviderModel]) -> None:
     """Send a response, streamed or not, or an error. Raises ClientGone, and errors of the request itself."""
-    responder, services = context.responder, context.entry.services
+    responder, gateway = context.responder, context.entry.gateway
     limits = TimeLimits(context.cancellation, responder)
     context.in_band = client.fail_in_band
     context.request.on_gone = context.cancellation.client_gone
     key = context.entry.key
-    is_limited = key is not None and (key.restricted or services.limiter.applies_to_all)
+    is_limited = key is not None and (key.restricted or gateway.limiter.applies_to_all)
     keepalive = None
     if client.streams:
-        keepalive = KeepAlive(services.limits.keepalive_seconds, responder, client.keepalive)
+        keepalive = KeepAlive(gateway.settings.keepalive_seconds, responder, client.keepalive)
     try:
         await (_respond_within_limits if is_limited else respond)(context, client, limits, targets)
     except UpstreamError as error:
@@ -72,7 +72,7 @@ async def complete(context: RequestContext, client: ClientResponse, targets: Seq
 
 
 async def _respond_within_limits(
-    context: RequestContext, client: ClientResponse, limits: TimeLimits, targets: Sequence[Upstream]
+    context: RequestContext, client: ClientResponse, limits: TimeLimits, targets: Sequence[ProviderModel]
 ) -> None:
     """Count a request for its key, owner and model before its first attempt, and settle it when it has ended.
 
@@ -83,7 +83,7 @@ async def _respond_within_limits(
         await respond(context, client, limits, allowed)
     finally:
         if reservation is not None:
-            context.entry.services.limiter.settle(reservation, context.record)
+            context.entry.gateway.limiter.settle(reservation, context.record)
 
 
 def _fail(context: RequestContext, client: ClientResponse, error: UpstreamError) -> None:

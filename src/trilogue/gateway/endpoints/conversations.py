@@ -7,12 +7,7 @@ import time
 
 from msgspec import Raw
 
-from trilogue.gateway.endpoints.responses import included, query_of, store_of
-from trilogue.gateway.endpoints.routes import PathRoute
-from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.setup.response_store import GatewayStore
-from trilogue.gateway.stored.fields import with_ids
-from trilogue.gateway.stored.objects import (
+from trilogue.gateway.conversations.objects import (
     UnknownId,
     conversation_object,
     deleted_object,
@@ -23,8 +18,13 @@ from trilogue.gateway.stored.objects import (
     read_object,
     read_page,
 )
-from trilogue.gateway.stored.turn import LockedConversation, with_named_items
-from trilogue.state.responses import ConversationLocked, NotFound, StoredConversation
+from trilogue.gateway.conversations.request_fields import with_ids
+from trilogue.gateway.conversations.store.types import ConversationLocked, NotFound, StoredConversation
+from trilogue.gateway.conversations.stores import GatewayStore
+from trilogue.gateway.conversations.turn import LockedConversation, with_named_items
+from trilogue.gateway.endpoints.stored import included, query_of, store_of
+from trilogue.gateway.request.admission import PathRoute
+from trilogue.gateway.request.request import RequestContext
 
 KIND, ITEM = "Conversation", "Item"
 
@@ -133,7 +133,7 @@ ROUTES = (
 
 
 async def _body(context: RequestContext) -> bytes:
-    return await context.request.body(context.entry.services.limits.max_body_bytes)
+    return await context.request.body(context.entry.gateway.settings.max_body_bytes)
 
 
 async def _items(context: RequestContext, store: GatewayStore, fields: dict[str, Raw]) -> list[bytes]:

@@ -13,30 +13,30 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json_text import dump, parse_request, parse_upstream
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
+from trilogue.gateway.conversations.summaries import opened
+from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.endpoints.judging import judge_count
 from trilogue.gateway.request.call import read_asked, with_model, without_head
-from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import MAX_ERROR_BYTES, error_body, response_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.limits import check_allowed
 from trilogue.gateway.request.outbound import own_body, refuse_state, unbilled_body
 from trilogue.gateway.request.ownership import check_body
+from trilogue.gateway.request.request import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.turns import stored_turn
-from trilogue.gateway.response.headers import JSON_HEADERS, loss_header
-from trilogue.gateway.setup.headers import with_query
-from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
-from trilogue.gateway.stored.compaction import opened
-from trilogue.gateway.stored.turn import StoredTurn
-from trilogue.jsontext.text import dump, parse_request, parse_upstream
+from trilogue.gateway.response.client_response import JSON_HEADERS, loss_header
 from trilogue.model import FailureKind, Ledger, Loss, Protocol
+from trilogue.net.client.interface import Transport, UpstreamRequest, UpstreamResponse
 from trilogue.protocols.codec import Target
-from trilogue.protocols.content.tokens import estimate
+from trilogue.protocols.endpoint import estimate
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import Upstream
+from trilogue.routing.router import ProviderModel
 from trilogue.translate.content.billing import has_billing
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
-from trilogue.upstream import Transport, UpstreamRequest, UpstreamResponse
+from trilogue.upstreams.headers import with_query
+from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider
 
 _NO_SUCH_ENDPOINT = frozenset({404, 405, 501})
 """statuses of servers that speak the protocol and do not count tokens"""
@@ -52,16 +52,18 @@ class TokenCount(Struct, frozen=True):
 
 async def handle(context: RequestContext) -> None:
     """Respond with a token count, or with an estimate if no upstream can count. Raises ClientGone and TrilogueError."""
-    body = await context.request.body(context.entry.services.limits.max_body_bytes)
+    body = await context.request.body(context.entry.gateway.settings.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)
     large = len(body) > LARGE_BYTES
     if large:
         asked = await read_large(context, body)
     else:
-        asked = read_asked(body, context.entry.services.only_model, strict=context.strict, head=context.entry.head)
+        asked = read_asked(
+            body, context.entry.gateway.models.only_model, strict=context.strict, head=context.entry.head
+        )
     context.record.model = asked.model
-    targets: Sequence[Upstream] = await targets_of(context, asked.model)
+    targets: Sequence[ProviderModel] = await targets_of(context, asked.model)
     await check_body(context, asked.body, targets)
     turn = await stored_turn(context, asked.body, locks=False) if context.entry.continues else None
     if context.entry.judged and turn is not None and turn.foreign is None:
@@ -72,7 +74,7 @@ async def handle(context: RequestContext) -> None:
         call, targets = judged.call, judged.targets
         asked = replace(asked, body=call.body, model=call.model, losses=call.losses)
     body, target = asked.body, check_allowed(context, asked.model, targets, asked.body)[0]
-    provider = context.entry.services.providers[target.provider]
+    provider = context.entry.gateway.upstreams.providers[target.provider]
     record = context.record
     record.provider = provider.name
     protocol = context.entry.client if context.entry.client in provider.protocols else provider.protocol
@@ -88,7 +90,7 @@ async def handle(context: RequestContext) -> None:
 
 
 def _with_history(
-    context: RequestContext, body: bytes, turn: StoredTurn | None, provider: UpstreamProvider, target: Upstream
+    context: RequestContext, body: bytes, turn: StoredTurn | None, provider: UpstreamProvider, target: ProviderModel
 ) -> bytes:
     """Return a request with what it refers to, unless its upstream knows that. Raises ClientError for unknown ids."""
     client = context.entry.client
@@ -158,7 +160,7 @@ def _for_upstream(
     own, losses = own_body(body, protocol, context.strict, context.entry.sealer, profile)
     if model != named:
         own = with_model(own, named, model)
-    if CODECS[protocol].billing_block and not profile.billing_block and has_billing(own):
+    if CODECS[protocol].turns.billing_block and not profile.billing_block and has_billing(own):
         own, unbilled = unbilled_body(own, context.strict)
         losses = losses + unbilled
     strip = CODECS[protocol].strip_agents

@@ -10,23 +10,21 @@ import re
 from collections.abc import Sequence
 
 from trilogue.errors import UpstreamFailure
-from trilogue.gateway.endpoints.compact import compact_turn
+from trilogue.gateway.access.client_keys import ManagedKey
+from trilogue.gateway.conversations.reasoning import ReasoningMemory
+from trilogue.gateway.conversations.summaries import TRIGGER_MARK, asks_for_compaction
+from trilogue.gateway.endpoints.compaction import compact_turn
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.request.call import Call, read_asked
-from trilogue.gateway.request.cancellation import CancelReason
-from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
-from trilogue.gateway.request.made_objects import watch_made_objects
-from trilogue.gateway.request.ownership import check_body
+from trilogue.gateway.request.ownership import check_body, watch_made_objects
+from trilogue.gateway.request.request import CancelReason, RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.turns import stored_turn
 from trilogue.gateway.response.client_response import ClientResponse
-from trilogue.gateway.stored.compaction import TRIGGER_MARK, asks_for_compaction
-from trilogue.gateway.stored.reasoning import ReasoningMemory
-from trilogue.keys import ManagedKey
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import Upstream
+from trilogue.routing.router import ProviderModel
 
 _TOOLS = re.compile(rb'"tool|"call_id"')
 """what is in every request that offers tools or has called any"""
@@ -43,9 +41,9 @@ class ActiveRequests:
         self.draining = False
         """the time for draining is over: new requests on open connections are refused"""
 
-    def using(self, services: object) -> bool:
-        """Return whether any running request needs these services."""
-        return any(context.entry.services is services for context in self.requests)
+    def using(self, gateway: object) -> bool:
+        """Return whether any running request needs these gateway."""
+        return any(context.entry.gateway is gateway for context in self.requests)
 
     def stop_revoked(self, keys: Sequence[ManagedKey]) -> None:
         """End the requests of keys that were revoked together with their running requests."""
@@ -68,27 +66,27 @@ async def handle(context: RequestContext) -> None:
 
 async def read_call(context: RequestContext) -> Call:
     """Read a request, and look up what it refers to."""
-    services = context.entry.services
-    body = await context.request.body(services.limits.max_body_bytes)
+    gateway = context.entry.gateway
+    body = await context.request.body(gateway.settings.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)
     strict = context.strict
     if len(body) > LARGE_BYTES:
         asked = await read_large(context, body)
     else:
-        asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
+        asked = read_asked(body, gateway.models.only_model, strict=strict, head=context.entry.head)
     call = new_call(context, asked, strict)
     if context.entry.continues:
         call.turn = await stored_turn(context, call.body)
     return call
 
 
-async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] = ()) -> None:
+async def run(context: RequestContext, call: Call, targets: Sequence[ProviderModel] = ()) -> None:
     """Respond to a request that was read. `targets`: where it may go, if that is known."""
-    services = context.entry.services
+    gateway = context.entry.gateway
     try:
-        targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
-        if services.keys.is_shared:
+        targets = targets or gateway.models.resolved((call.model, call.client)) or await targets_of(context, call.model)
+        if gateway.access.keys.is_shared:
             await check_body(context, call.body, targets)
             watch_made_objects(context, call.body)
         if context.entry.judged:
@@ -97,7 +95,7 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
                 return
             call, targets = judged.call, judged.targets
         for target in targets:
-            if services.providers[target.provider].protocols != (call.client,):
+            if gateway.upstreams.providers[target.provider].protocols != (call.client,):
                 # An upstream may get the request in another protocol, and the client may not know how to return its
                 # reasoning.
                 if _TOOLS.search(call.body if call.turn is None else call.whole) is not None:
@@ -106,7 +104,7 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
         if context.entry.continues and call.body.find(TRIGGER_MARK) >= 0 and asks_for_compaction(call.body):
             await compact_turn(context, call, targets)
             return
-        client = ClientResponse(call, context.responder, context.record, services.observers)
+        client = ClientResponse(call, context.responder, context.record, gateway.observers)
         await complete(context, client, targets)
     finally:
         if call.policies is not None:
@@ -117,12 +115,12 @@ async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | No
     """Find the reasoning that the client has not sent back. Returns None if it sends back all of it by itself."""
     body, codec = call.whole, CODECS[call.client]
     if len(body) > LARGE_BYTES:
-        calls = await in_thread(codec.unsealed_calls, body)
+        calls = await in_thread(codec.reasoning.unsealed_calls, body)
     else:
-        calls = codec.unsealed_calls(body)
-    if not calls and codec.may_hold_sealed(body, True):
+        calls = codec.reasoning.unsealed_calls(body)
+    if not calls and codec.reasoning.may_hold_sealed(body, True):
         return None
-    memory = ReasoningMemory(context.entry.services.stores, context.owner, body)
+    memory = ReasoningMemory(context.entry.gateway.stores, context.owner, body)
     if calls:
         with watching(context):
             await memory.find(calls)

@@ -13,18 +13,18 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import ClientError
 from trilogue.gateway.endpoints.judging import chosen_policies, judge_count
 from trilogue.gateway.request.call import ReadBody
-from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.other import OtherCall, makes_something, named_models
-from trilogue.jsontext.text import dump, parse_request
+from trilogue.gateway.request.request import RequestContext
 from trilogue.model import Json, Ledger, Request, Role, Text, Turn
-from trilogue.policies.everything import has_repeated_names
-from trilogue.profiles import UNCHANGED
+from trilogue.policies.texts import has_repeated_names
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import Upstream
+from trilogue.routing.router import ProviderModel
+from trilogue.vendors.profile import UNCHANGED
 
 _WORD = re.compile(r"[\w./:+-]{0,100}")
 """what settings have: names of formats, ids"""
@@ -45,17 +45,17 @@ class NotJudged(ClientError):
         )
 
 
-async def judge_other(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> OtherCall:
+async def judge_other(context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]) -> OtherCall:
     """Apply the policies to a request, and return it as it may go out. Raises NotJudged and StoppedByPolicy."""
-    endpoint, services = call.route.endpoint, context.entry.services
-    if endpoint.path in services.config.server.unjudged_endpoints:
+    endpoint, gateway = call.route.endpoint, context.entry.gateway
+    if endpoint.path in gateway.settings.unjudged_endpoints:
         return call
     names = list(dict.fromkeys(named_models(context, call)))
     applying = [one for name in names or [""] for one in chosen_policies(context, name, targets).policies]
     runs = endpoint.paid != "nothing" and makes_something(context)
-    if not names and runs and services.policies is not None:
+    if not names and runs and gateway.policies is not None:
         # Any model may be behind it, also one that has policies of its own.
-        applying += services.policies.of_some_models
+        applying += gateway.policies.of_some_models
     if not applying:
         return call
     if not endpoint.texts or not call.body or len(names) > 1:
@@ -63,7 +63,7 @@ async def judge_other(context: RequestContext, call: OtherCall, targets: Sequenc
     return await _judged_texts(context, call, targets)
 
 
-async def _judged_texts(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> OtherCall:
+async def _judged_texts(context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]) -> OtherCall:
     """Return a request with the texts that policies leave of it."""
     endpoint, fields = call.route.endpoint, parse_request(call.body)
     known = (*endpoint.texts, *endpoint.models, *call.route.model_fields)

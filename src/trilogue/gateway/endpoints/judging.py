@@ -12,34 +12,33 @@ from contextlib import contextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import ClientError
-from trilogue.gateway.endpoints.answers import answerer
 from trilogue.gateway.endpoints.complete import complete, new_call
-from trilogue.gateway.policies.request_policies import RequestPolicies, words_of
+from trilogue.gateway.endpoints.questions import answerer
+from trilogue.gateway.policies.run import RequestPolicies, words_of
+from trilogue.gateway.policies.table import ChosenPolicies, UnknownPolicy
 from trilogue.gateway.request.call import Call, ReadBody
-from trilogue.gateway.request.context import RequestContext, targets_of, watching
 from trilogue.gateway.request.judged_request import judged_call
-from trilogue.gateway.request.named import may_name_others, models_of
-from trilogue.gateway.response.client_response import ClientResponse
+from trilogue.gateway.request.ownership import may_name_others, models_of
+from trilogue.gateway.request.request import RequestContext, targets_of, watching
+from trilogue.gateway.response.client_response import ClientResponse, WordsResponse
 from trilogue.gateway.response.timing import KeepAlive
-from trilogue.gateway.response.words import WordsResponse
-from trilogue.gateway.setup.policy_table import ChosenPolicies, UnknownPolicy
-from trilogue.jsontext.text import dump, parse_request
 from trilogue.policies import Context, Policy
 from trilogue.protocols.registry import CODECS, codec
-from trilogue.routing import Upstream
+from trilogue.routing.router import ProviderModel
 
 
 class JudgedRequest(Struct, frozen=True):
     """A request that may go out, and where to."""
 
     call: Call
-    targets: Sequence[Upstream]
+    targets: Sequence[ProviderModel]
 
 
-def chosen_policies(context: RequestContext, model: str, targets: Sequence[Upstream]) -> ChosenPolicies:
+def chosen_policies(context: RequestContext, model: str, targets: Sequence[ProviderModel]) -> ChosenPolicies:
     """Return the policies for a request. Raises UnknownPolicy."""
-    entry, table = context.entry, context.entry.services.policies
+    entry, table = context.entry, context.entry.gateway.policies
     own = entry.key.options.policies if entry.key is not None else ()
     if table is None:
         if own:
@@ -52,15 +51,15 @@ def chosen_policies(context: RequestContext, model: str, targets: Sequence[Upstr
 
 
 def _with_fallbacks(
-    context: RequestContext, call: Call, chosen: ChosenPolicies, targets: Sequence[Upstream]
+    context: RequestContext, call: Call, chosen: ChosenPolicies, targets: Sequence[ProviderModel]
 ) -> ChosenPolicies:
     """Return policies with those of all other models that a request names: the upstream may use one of them instead."""
     fields = CODECS[call.client].endpoint.model_fields
-    if context.entry.services.policies is None or not may_name_others(call.body, fields):
+    if context.entry.gateway.policies is None or not may_name_others(call.body, fields):
         return chosen
     policies = list(chosen.policies)
     for name in models_of(call.body, fields):
-        there = [Upstream(target.provider, name) for target in targets]
+        there = [ProviderModel(target.provider, name) for target in targets]
         joined = chosen_policies(context, name, there).policies
         policies += [one for one in joined if one not in policies]
     return ChosenPolicies(tuple(policies), chosen.route)
@@ -75,7 +74,7 @@ class StoppedByPolicy(ClientError):
         super().__init__(words, code="stopped_by_policy")
 
 
-async def judge_count(context: RequestContext, asked: ReadBody, targets: Sequence[Upstream]) -> JudgedRequest:
+async def judge_count(context: RequestContext, asked: ReadBody, targets: Sequence[ProviderModel]) -> JudgedRequest:
     """Apply the policies to a request for a token count: its content goes to an upstream too.
 
     Raises StoppedByPolicy.
@@ -97,7 +96,7 @@ async def judge_count(context: RequestContext, asked: ReadBody, targets: Sequenc
     return JudgedRequest(replace(call, body=dump(kept)), targets)
 
 
-async def judge_request(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> JudgedRequest | None:
+async def judge_request(context: RequestContext, call: Call, targets: Sequence[ProviderModel]) -> JudgedRequest | None:
     """Apply the policies to a request. Return None if one has stopped it, and the client has got its words.
 
     The policies of the call must be closed when the response has ended.
@@ -109,15 +108,15 @@ async def judge_request(context: RequestContext, call: Call, targets: Sequence[U
     with _kept_alive(context, call), watching(context):
         call, targets = await _judged(context, call, policies, targets)
         if policies.stopped is not None:
-            services = context.entry.services
-            await WordsResponse(call, context.responder, context.record, services.observers).say(policies.stopped)
+            gateway = context.entry.gateway
+            await WordsResponse(call, context.responder, context.record, gateway.observers).say(policies.stopped)
             return None
     return JudgedRequest(call, targets)
 
 
 async def _judged(
-    context: RequestContext, call: Call, policies: RequestPolicies, targets: Sequence[Upstream]
-) -> tuple[Call, Sequence[Upstream]]:
+    context: RequestContext, call: Call, policies: RequestPolicies, targets: Sequence[ProviderModel]
+) -> tuple[Call, Sequence[ProviderModel]]:
     """Return a request as it may go out, and where to. If a policy has stopped it, that is noted in the policies."""
     # Ends, because each round needs policies that have not judged yet.
     waiting: tuple[Policy, ...] = policies.policies
@@ -136,7 +135,7 @@ async def _judged(
 
 
 def _begin(context: RequestContext, call: Call, chosen: ChosenPolicies) -> RequestPolicies:
-    table, record = context.entry.services.policies, context.record
+    table, record = context.entry.gateway.policies, context.record
     if table is None:
         raise UnknownPolicy(chosen.policies[0].name)
     about = Context(
@@ -154,7 +153,7 @@ async def _respond(context: RequestContext, call: Call) -> None:
     judged = await judge_request(context, call, await targets_of(context, call.model))
     if judged is None:
         return
-    client = ClientResponse(judged.call, context.responder, context.record, context.entry.services.observers)
+    client = ClientResponse(judged.call, context.responder, context.record, context.entry.gateway.observers)
     try:
         await complete(context, client, judged.targets)
     finally:
@@ -165,12 +164,12 @@ async def _respond(context: RequestContext, call: Call) -> None:
 @contextmanager
 def _kept_alive(context: RequestContext, call: Call) -> Iterator[None]:
     """Send keep-alives to a client that waits for a stream while policies judge its request."""
-    services = context.entry.services
-    client = ClientResponse(call, context.responder, context.record, services.observers)
+    gateway = context.entry.gateway
+    client = ClientResponse(call, context.responder, context.record, gateway.observers)
     context.in_band = client.fail_in_band
     keepalive = None
     if call.stream:
-        keepalive = KeepAlive(services.limits.keepalive_seconds, context.responder, client.keepalive)
+        keepalive = KeepAlive(gateway.settings.keepalive_seconds, context.responder, client.keepalive)
     try:
         yield
     finally:

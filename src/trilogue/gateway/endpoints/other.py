@@ -11,22 +11,21 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from trilogue.base.clock import steady_time
+from trilogue.base.text import sane
 from trilogue.errors import UpstreamError
 from trilogue.gateway.endpoints.judged_texts import judge_other
-from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.admission import HttpRoute
-from trilogue.gateway.request.context import RequestContext, cancelled_error
 from trilogue.gateway.request.failures import client_failure
 from trilogue.gateway.request.limits import count_other
 from trilogue.gateway.request.other import OtherCall, OtherRoute, check_objects_of, find_targets, read_other
+from trilogue.gateway.request.request import RequestContext, cancelled_error
 from trilogue.gateway.response.other import OtherAttempts
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.model import Protocol
-from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
-from trilogue.protocols.endpoint import OtherEndpoint
+from trilogue.protocols.endpoint import BYTES_PER_TOKEN, OtherEndpoint
 from trilogue.protocols.registry import CODECS, protocol_of_client
-from trilogue.routing import Upstream
-from trilogue.state import steady_time
+from trilogue.routing.router import ProviderModel
 
 _SEGMENT = re.compile(r"[\w~:@=.-]{1,200}", re.ASCII)
 _PREFIX = re.compile(r"(/[\w~.-]{1,200}){1,8}", re.ASCII)
@@ -75,37 +74,37 @@ class OtherEndpoints:
 
 async def handle(route: OtherRoute, context: RequestContext) -> None:
     """Respond to one request. Raises ClientGone and errors of the request; others are sent to the client."""
-    services, record = context.entry.services, context.record
+    gateway, record = context.entry.gateway, context.record
     call = await read_other(context, route)
     record.model = sane(call.model)
-    targets: Sequence[Upstream] = await find_targets(context, call)
+    targets: Sequence[ProviderModel] = await find_targets(context, call)
     if context.entry.judged:
         call = await judge_other(context, call, targets)
     key, reservation = context.entry.key, None
-    if key is not None and (key.restricted or services.limiter.applies_to_all):
+    if key is not None and (key.restricted or gateway.limiter.applies_to_all):
         targets, reservation = await count_other(context, call, targets)
     try:
         await check_objects_of(context, call, targets)
         await _respond(context, call, targets)
     finally:
         if reservation is not None:
-            services.limiter.settle(reservation, record)
+            gateway.limiter.settle(reservation, record)
 
 
-async def _respond(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> None:
+async def _respond(context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]) -> None:
     """Make attempts until the client has a response or an error."""
-    services, record, endpoint = context.entry.services, context.record, call.route.endpoint
+    gateway, record, endpoint = context.entry.gateway, context.record, call.route.endpoint
     now = steady_time()
-    services.sync(now)
+    gateway.upstreams.sync(now)
     tokens = len(call.body) // BYTES_PER_TOKEN if endpoint.usage is not None else 0
-    plan = services.pools.begin(now, context.request_id, targets, tokens=tokens)
+    plan = gateway.upstreams.pools.begin(now, context.request_id, targets, tokens=tokens)
     if endpoint.objects:
         plan.use_home()
     record.decision, record.targets = plan.decision, targets
-    if services.observers.request_planned is not None:
-        services.observers.request_planned(record)
+    if gateway.observers.request_planned is not None:
+        gateway.observers.request_planned(record)
     limits = TimeLimits(context.cancellation, context.responder)
-    attempts = OtherAttempts(context, services, limits, plan, call=call, public_url=public_url(context))
+    attempts = OtherAttempts(context, gateway, limits, plan, call=call, public_url=public_url(context))
     context.request.on_gone = context.cancellation.client_gone
     try:
         await attempts.run(now)

@@ -11,19 +11,18 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw, Struct
 
+from trilogue.base.json_text import DECODE_ERRORS, dump, parse_request
 from trilogue.errors import BadRequest
+from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.endpoints.background import handle
 from trilogue.gateway.endpoints.generate import read_call
-from trilogue.gateway.request.context import RequestContext, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
-from trilogue.gateway.response.client_response import ClientResponse
-from trilogue.gateway.response.headers import SSE_HEADERS
+from trilogue.gateway.request.request import RequestContext, targets_of, watching
+from trilogue.gateway.response.client_response import SSE_HEADERS, ClientResponse
 from trilogue.gateway.response.messages import MessageResponder
-from trilogue.gateway.stored.turn import StoredTurn
-from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
 from trilogue.model import Finish, Json, ResponseStart, Stop, StopReason, Usage
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 CREATE = "response.create"
 STEER = "response.steer"
@@ -51,7 +50,7 @@ class CreateEvent(Struct, frozen=True):
 async def create(context: RequestContext) -> None:
     """Respond to one message. Raises like `generate.handle`."""
     request, responder = context.request, context.responder
-    message = await request.body(context.entry.services.limits.max_body_bytes)
+    message = await request.body(context.entry.gateway.settings.max_body_bytes)
     if len(message) > LARGE_BYTES:
         with watching(context):
             event = await in_thread(read_create, message)
@@ -101,16 +100,16 @@ def _value(fields: Mapping[str, Raw], name: str) -> Json:
 
 async def prepare(context: RequestContext) -> None:
     """Respond with a response without output, which the client can continue. No model is asked."""
-    services, call = context.entry.services, await read_call(context)
+    gateway, call = context.entry.gateway, await read_call(context)
     turn = call.turn
     if turn is None:
         text = "only an upstream knows what the request refers to: it cannot be prepared without asking one"
         raise BadRequest(text, path="generate")
     # A model that does not exist is an error now, and not only when it is asked.
-    if not services.resolved((call.model, call.client)):
+    if not gateway.models.resolved((call.model, call.client)):
         await targets_of(context, call.model)
     with watching(context):
-        out = await _prepared(ClientResponse(call, context.responder, context.record, services.observers), turn)
+        out = await _prepared(ClientResponse(call, context.responder, context.record, gateway.observers), turn)
     context.responder.start(200, SSE_HEADERS)
     context.responder.end(out)
 

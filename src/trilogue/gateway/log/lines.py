@@ -6,7 +6,6 @@ Lines of text, for people at a terminal, are written at once.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import BinaryIO
@@ -18,7 +17,6 @@ from structlog.typing import FilteringBoundLogger
 
 from trilogue.gateway.log.output import LogOutput
 
-MAX_TEXT = 300
 JOURNAL_SECONDS = 0.05
 JOURNAL_LINES = 32
 """Lines that may wait. Writing more than this at once would block the event loop for a noticeable time."""
@@ -29,7 +27,6 @@ FINISH_SECONDS = 0.5
 CLOCK = "%H:%M:%S"
 """the time in lines of text; it is local, because people read them as they come"""
 LEVELS: tuple[str, ...] = ("debug", "info", "warning", "error")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class LogLine(Struct, kw_only=True):
@@ -138,16 +135,6 @@ class Journal:
         fields = msgspec.to_builtins(line)
         del fields["level"], fields["timestamp"]
         getattr(self._log, line.level)(fields.pop("event"), **fields)
-
-
-def sane(text: str) -> str:
-    """Return a text from outside, cut to a length that is fit for a log."""
-    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
-
-
-def printable(text: str) -> str:
-    """Return a text without line breaks and terminal codes: they are escaped."""
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 _encode_lines = msgspec.json.Encoder().encode_lines

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import structlog
 
-from trilogue.posix import fcntl, termios
+from trilogue.base.posix import fcntl, termios
 
 MOST_BYTES = 1024 * 1024
 """Bytes that may wait for room."""

@@ -16,9 +16,10 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from trilogue.config import Log
-from trilogue.gateway.log.lines import CLOCK, TextStyle, journal, printable, sane
+from trilogue.base.text import printable, sane
+from trilogue.gateway.log.lines import CLOCK, TextStyle, journal
 from trilogue.gateway.log.output import LogOutput
+from trilogue.gateway.log.settings import Log
 
 _LONG = frozenset({"exception", "problems"})
 

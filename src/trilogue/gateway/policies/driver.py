@@ -12,13 +12,16 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from threading import Thread
+from typing import Any
 
 from trilogue.model import Event
 from trilogue.policies import Pending, PolicyRun
-from trilogue.policies.checks import Trouble, imported
+from trilogue.policies.checks import PolicyProblem, imported
 
-Ask = Callable[[Pending], Awaitable[object]]
+AnswerQuestion = Callable[[Pending], Awaitable[object]]
 """answers the question of a policy"""
+Answerer = Callable[[Any, Pending, str], Awaitable[object]]
+"""answers questions of one class: the question, what waits for it, and the id of the request"""
 
 GRACE_SECONDS = 1.0
 """how long a hook that was cancelled may take to end"""
@@ -33,7 +36,7 @@ class HookThreads:
         self._free: dict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, MOST_THREADS))
 
     async def call(self, policy: str, work: Callable[[], object]) -> object:
-        """Return what a hook returns, or a `Trouble` if it raises. One that has begun goes on if this is cancelled."""
+        """Return what a hook returns, or a `PolicyProblem` if it raises. If this is cancelled, the hook goes on."""
         free = self._free[policy]
         await free.acquire()
         loop = asyncio.get_running_loop()
@@ -54,7 +57,7 @@ class HookThreads:
         return await result
 
 
-async def answer(run: PolicyRun, ask: Ask, threads: HookThreads) -> list[Event]:
+async def answer(run: PolicyRun, ask: AnswerQuestion, threads: HookThreads) -> list[Event]:
     """Get what a run waits for, within its time limit, and return the events that may go on after that."""
     pending = run.pending
     if pending is None:
@@ -67,13 +70,13 @@ async def answer(run: PolicyRun, ask: Ask, threads: HookThreads) -> list[Event]:
             _abandon(task)
     if not task.done():
         return run.expired()
-    found = Trouble("cancelled") if task.cancelled() else task.exception() or task.result()
+    found = PolicyProblem("cancelled") if task.cancelled() else task.exception() or task.result()
     if isinstance(found, BaseException):
         return run.failed(type(found).__name__)
-    return run.failed(found.what.partition(":")[0]) if isinstance(found, Trouble) else run.resolve(found)
+    return run.failed(found.what.partition(":")[0]) if isinstance(found, PolicyProblem) else run.resolve(found)
 
 
-async def _answer(pending: Pending, ask: Ask, threads: HookThreads) -> object:
+async def _answer(pending: Pending, ask: AnswerQuestion, threads: HookThreads) -> object:
     try:
         if pending.awaitable is not None:
             return await pending.awaitable
@@ -82,7 +85,7 @@ async def _answer(pending: Pending, ask: Ask, threads: HookThreads) -> object:
         return await ask(pending)
     except SystemExit:
         # Otherwise the event loop would end with it.
-        return Trouble("SystemExit")
+        return PolicyProblem("SystemExit")
 
 
 def _abandon(task: asyncio.Task[object]) -> None:

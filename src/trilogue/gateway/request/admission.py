@@ -5,26 +5,36 @@ Clients send the same head with every request, so the result is kept with the he
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from trilogue.gateway.log.lines import sane
+from trilogue.base.text import sane
+from trilogue.gateway.access.client_keys import ClientKey, cors_headers, may_be_managed
+from trilogue.gateway.conversations.history import ConnectionResponses
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
-from trilogue.gateway.setup.access import ClientKey, cors_headers, is_local_host, is_local_origin, presented_keys
-from trilogue.gateway.setup.client_key import ClientKeyHeader, client_key
-from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.connection import ConnectionResponses
-from trilogue.keys import may_be_managed
 from trilogue.model import Failure, Protocol
+from trilogue.net.client.interface import HeaderPairs
+from trilogue.net.server.request import HttpRequest
+from trilogue.net.server.request_target import is_local_host, is_local_origin, match_path
+from trilogue.net.server.responder import header_lines
+from trilogue.net.server.websocket import handshake_problem, offers_websocket
 from trilogue.protocols.endpoint import UrlHead
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.failure import own_failure
 from trilogue.protocols.registry import CODECS
-from trilogue.serving import HttpRequest, handshake_problem, header_lines, offers_websocket
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.upstream import HeaderPairs
+from trilogue.upstreams.headers import (
+    HOPS,
+    MOST_HOPS,
+    ClientKeyHeader,
+    client_key,
+    forwarded_headers,
+    forwarded_query,
+    hops_of,
+    presented_keys,
+)
 
 Handler = Callable[[Any], Awaitable[None]]
 """responds to a `RequestContext`"""
@@ -80,7 +90,7 @@ class HttpRoute(Struct, frozen=True):
 class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """What follows from the head of a request. `mode`: as in the request, valid or not. Others: see `HttpRoute`."""
 
-    services: Services
+    gateway: Gateway
     route: HttpRoute
     handler: Handler
     client: Protocol
@@ -119,26 +129,26 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """what the connection remembers, if the request came as a message over a WebSocket"""
 
 
-def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admission:
+def admit(request: HttpRequest, gateway: Gateway, route: HttpRoute) -> Admission:
     """Return what follows from the head of a request: its client key, or why it is refused."""
     headers = request.headers
-    common = cors_headers(headers, keys_required=bool(services.keys))
-    key, refusal = _with_key(headers, services) if services.keys else _without_keys(headers)
-    if services.trusts_callers:
+    common = cors_headers(headers, keys_required=bool(gateway.access.keys))
+    key, refusal = _with_key(headers, gateway) if gateway.access.keys else _without_keys(headers)
+    if gateway.access.trusts_callers:
         key, refusal = key or ClientKey(""), None
-    unknown = refusal is not None and bool(services.keys)
+    unknown = refusal is not None and bool(gateway.access.keys)
     hops = hops_of(headers)
     if refusal is None and hops >= MOST_HOPS:
         refusal = own_failure(LOOP_STATUS, IN_A_CIRCLE.format(hops), LOOP)
     hop = ((HOPS, str(hops + 1)),)
-    keys = presented_keys(headers) if services.keys else []
+    keys = presented_keys(headers) if gateway.access.keys else []
     if "upgrade" in headers and offers_websocket(request.head):
         problem = handshake_problem(headers) if route.websocket else NO_WEBSOCKET
         if problem is not None and (refusal is None or not route.websocket):
             refusal = own_failure(*problem)
             common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close"), (b"sec-websocket-version", b"13")]
     return Admission(
-        services=services,
+        gateway=gateway,
         route=route,
         handler=route.handler,
         client=route.client,
@@ -150,24 +160,26 @@ def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admissi
         shown=sane(route.path),
         key=key,
         refusal=refusal,
-        mode=headers.get("trilogue-mode", "").strip().lower() or (key and key.mode) or services.config.mode,
+        mode=headers.get("trilogue-mode", "").strip().lower() or (key and key.mode) or gateway.settings.mode,
         loss_comment=_BOOLEANS.get(headers.get("trilogue-loss-comment", "false").strip().lower()),
         common=header_lines(common),
         forwarded=forwarded_headers(headers, keys) + hop,
         query=forwarded_query(request.query, keys),
         hop=hop,
-        sealer=services.sealer_of(key),
-        judged=services.policies is not None or (key is not None and bool(key.options.policies)),
-        client_key=client_key(headers, route.client, services.keys) if services.passes_client_keys else None,
+        sealer=gateway.sealer_of(key),
+        judged=gateway.policies is not None or (key is not None and bool(key.options.policies)),
+        client_key=client_key(headers, route.client, gateway.access.keys.knows)
+        if gateway.upstreams.passes_client_keys
+        else None,
         may_be_new=unknown and any(may_be_managed(key) for key in keys),
-        keys_version=services.keys.version,
+        keys_version=gateway.access.keys.version,
     )
 
 
-def _with_key(headers: dict[str, str], services: Services) -> Checked:
+def _with_key(headers: dict[str, str], gateway: Gateway) -> Checked:
     presented = presented_keys(headers)
-    key = services.keys.find(presented)
-    if key is None and services.managed_keys.fault and (any(presented) or not services.configured):
+    key = gateway.access.keys.find(presented)
+    if key is None and gateway.access.managed.fault and (any(presented) or not gateway.access.configured):
         return None, own_failure(503, UNREADABLE_KEYS, "keys_unavailable")
     return key, None if key else own_failure(401, UNKNOWN_KEY if any(presented) else NO_KEY, "invalid_api_key")
 
@@ -180,3 +192,30 @@ def _without_keys(headers: dict[str, str]) -> Checked:
     if origin is not None and not is_local_origin(origin):
         return None, own_failure(403, FOREIGN_ORIGIN, "forbidden_origin")
     return ClientKey(""), None
+
+
+class PathRoute(Struct, frozen=True):
+    """One operation on stored objects. `path`: below the path of its kind, with `{…}` for ids."""
+
+    method: str
+    path: str
+    handler: Handler
+
+    def match(self, parts: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the ids in a path that was split at its slashes; None if it is another path."""
+        return match_path(self.path, parts)
+
+
+def find_route(
+    routes: Sequence[PathRoute], method: str, parts: Sequence[str]
+) -> tuple[Handler | None, tuple[str, ...], list[str]]:
+    """Return the handler and the ids for a path, and the methods that the path has."""
+    methods: list[str] = []
+    for route in routes:
+        found = route.match(parts)
+        if found is None:
+            continue
+        if route.method == method:
+            return route.handler, found, [method]
+        methods.append(route.method)
+    return None, (), methods

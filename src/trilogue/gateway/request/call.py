@@ -13,16 +13,16 @@ from itertools import islice
 import msgspec
 from msgspec import Raw, Struct
 
+from trilogue.base.json_text import DECODE_ERRORS, dump, parse_request
 from trilogue.errors import BadRequest
-from trilogue.gateway.policies.request_policies import RequestPolicies
-from trilogue.gateway.stored.reasoning import ReasoningMemory
-from trilogue.gateway.stored.turn import StoredTurn
-from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
+from trilogue.gateway.conversations.reasoning import ReasoningMemory
+from trilogue.gateway.conversations.turn import StoredTurn
+from trilogue.gateway.policies.run import RequestPolicies
 from trilogue.model import Loss, Protocol, Severity, Strictness, refuses
+from trilogue.net.client.interface import HeaderPairs
 from trilogue.protocols.endpoint import UrlHead
-from trilogue.routing import LONG_CONTEXT
+from trilogue.routing.model_names import LONG_CONTEXT
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.upstream import HeaderPairs
 
 
 class _Head(Struct):

@@ -1,6 +1,6 @@
 """Errors on their way through the gateway: an upstream's error in, the HTTP response for the client out.
 
-`protocols.failure.convert` lists all calls on that way. The status shows who is at fault: a client gets a 4xx only if
+`protocols.failure` lists all calls on that way. The status shows who is at fault: a client gets a 4xx only if
 it has to change something. If an upstream rejects the gateway's key, its 401 becomes a 503. The module does not know
 whether another attempt is made; that is decided in `pool`.
 """
@@ -13,21 +13,26 @@ from codecs import BOM_UTF8
 
 from msgspec.structs import replace
 
+from trilogue.base.clock import steady_time
 from trilogue.errors import TrilogueError, UpstreamError, UpstreamFailure
-from trilogue.gateway.log.redaction import Redactor
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool.health.classify import LOOP_TEXT
-from trilogue.pool.plan import CREDENTIAL, QUOTA
+from trilogue.net.client.interface import UpstreamResponse
+from trilogue.net.server.responder import Headers
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.endpoint import OVERLOADED
-from trilogue.protocols.failure.codes import FINAL_CODES
-from trilogue.protocols.failure.convert import failure_of, own_failure
-from trilogue.protocols.failure.retry import http_date, reset_delay, with_retry_after
+from trilogue.protocols.failure import (
+    FINAL_CODES,
+    failure_of,
+    http_date,
+    own_failure,
+    reset_delay,
+    with_retry_after,
+)
 from trilogue.protocols.registry import codec
-from trilogue.serving import Headers
-from trilogue.state import steady_time
-from trilogue.upstream import UpstreamResponse
+from trilogue.routing.pool.classify import LOOP_TEXT
+from trilogue.routing.pool.plan import CREDENTIAL, QUOTA
+from trilogue.upstreams.redaction import Redactor
 
 LOOP = "gateway_loop"
 LOOP_STATUS = 508

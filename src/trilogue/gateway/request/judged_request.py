@@ -10,18 +10,18 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import BadRequest
-from trilogue.gateway.policies.request_policies import RequestPolicies
+from trilogue.gateway.conversations.summaries import ITEM_MARK, opened
+from trilogue.gateway.policies.run import RequestPolicies
 from trilogue.gateway.request.call import AskedFor, Call
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
-from trilogue.gateway.stored.compaction import ITEM_MARK, opened
-from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Reasoning, Request, refuse_losses
 from trilogue.policies import Policy
-from trilogue.policies.everything import has_repeated_names
-from trilogue.profiles import UNCHANGED
+from trilogue.policies.texts import has_repeated_names
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
+from trilogue.vendors.profile import UNCHANGED
 
 _READ_IN = ("messages", "input", "system", "instructions", "prompt", "content")
 """fields whose objects have what a model reads"""

@@ -14,8 +14,8 @@ from contextlib import suppress
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from trilogue.base.json_text import LARGE_BYTES
 from trilogue.gateway.log.guard import Guard
-from trilogue.jsontext.text import LARGE_BYTES
 
 __all__ = ["LARGE_BYTES", "beside", "in_thread"]
 

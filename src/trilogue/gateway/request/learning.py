@@ -12,15 +12,15 @@ from collections.abc import Sequence
 
 import structlog
 
+from trilogue.base.json_text import parse_request
 from trilogue.gateway.request.call import Call
-from trilogue.jsontext.text import parse_request
 from trilogue.model import Failure, Json, Loss, Protocol, refuses
-from trilogue.pool import Pool
+from trilogue.net.client.interface import HeaderPairs, UpstreamRequest
 from trilogue.protocols.registry import CODECS
+from trilogue.routing.pool.pool import Pool
 from trilogue.translate.learning.betas import read_betas, without_betas
 from trilogue.translate.learning.refusals import read_refusal
 from trilogue.translate.learning.remedies import Remedy, remedied
-from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 log = structlog.get_logger("trilogue.gateway")
 

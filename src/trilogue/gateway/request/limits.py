@@ -7,94 +7,96 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from trilogue.errors import NotAllowed
+from trilogue.gateway.access.client_keys import ClientKey
+from trilogue.gateway.gateway import Gateway
+from trilogue.gateway.limits.counting import Estimate, Remaining
+from trilogue.gateway.limits.limiter import Asked, Reservation
+from trilogue.gateway.limits.most import Facts, Model, inputs_of, likely_tokens, most, read_facts
 from trilogue.gateway.request.call import Call
-from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
-from trilogue.gateway.request.named import may_name_others, models_of
 from trilogue.gateway.request.other import OtherCall, makes_something, named_models
-from trilogue.gateway.setup.access import ClientKey
-from trilogue.gateway.setup.limiter import Asked, Reservation
-from trilogue.gateway.setup.services import Services
-from trilogue.limits import Estimate, Remaining
-from trilogue.limits.most import Facts, Model, inputs_of, likely_tokens, most, read_facts
+from trilogue.gateway.request.ownership import may_name_others, models_of
+from trilogue.gateway.request.request import RequestContext
 from trilogue.model import Protocol
+from trilogue.net.server.responder import header_lines
 from trilogue.protocols.endpoint import LimitHeaders
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import Upstream
-from trilogue.serving import header_lines
+from trilogue.routing.router import ProviderModel
 
 _OF_COMPLETIONS = ("max_tokens",)
 
 
 async def count_request(
-    context: RequestContext, call: Call, targets: Sequence[Upstream]
-) -> tuple[Sequence[Upstream], Reservation | None]:
+    context: RequestContext, call: Call, targets: Sequence[ProviderModel]
+) -> tuple[Sequence[ProviderModel], Reservation | None]:
     """Count a request for its key, owner, route and model. Return the targets that the key may use, and the counts.
 
     Raises NotAllowed and LimitReached. What is left goes into the headers of the response.
     """
-    services, key = context.entry.services, context.entry.key or ClientKey("")
-    asked = _asked(services, call.model, call.client, targets, by_policy=bool(context.record.parent))
-    allowed = services.limiter.check(key, asked, targets)
+    gateway, key = context.entry.gateway, context.entry.key or ClientKey("")
+    asked = _asked(gateway, call.model, call.client, targets, by_policy=bool(context.record.parent))
+    allowed = gateway.limiter.check(key, asked, targets)
     others = _named_besides(check_fallbacks(context, key, call.body, allowed), allowed)
     if others:
-        asked = _asked(services, call.model, call.client, [*targets, *others], by_policy=asked.by_policy)
+        asked = _asked(gateway, call.model, call.client, [*targets, *others], by_policy=asked.by_policy)
         asked = asked._replace(others=_names_of(others))
-    reservation = await services.limiter.begin(key, asked, await _estimate(context, call, [*allowed, *others]))
+    reservation = await gateway.limiter.begin(key, asked, await _estimate(context, call, [*allowed, *others]))
     _note(context, reservation)
     call.own_limits = _show(context, reservation)
     return allowed, reservation
 
 
 async def count_other(
-    context: RequestContext, call: OtherCall, targets: Sequence[Upstream]
-) -> tuple[Sequence[Upstream], Reservation | None]:
+    context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]
+) -> tuple[Sequence[ProviderModel], Reservation | None]:
     """Do the same for a request that passes through. Raises NotAllowed, LimitReached and BadRequest.
 
     A key for certain models cannot make what does not tell its models: behind a batch, there may be any. What looks at
     something or deletes it runs no model.
     """
-    services, key, route = context.entry.services, context.entry.key or ClientKey(""), call.route
+    gateway, key, route = context.entry.gateway, context.entry.key or ClientKey(""), call.route
     runs = makes_something(context)
     if runs:
         _check_models(context, key, named_models(context, call), targets)
-        if route.endpoint.paid == "unbounded" and route.endpoint.usage is None and services.limiter.limits_tokens(key):
+        if route.endpoint.paid == "unbounded" and route.endpoint.usage is None and gateway.limiter.limits_tokens(key):
             raise NotAllowed(
                 f"the client key {key.name} has a limit on tokens, and what this request takes at most is unknown",
                 code="not_bounded",
             )
     model = call.model if route.endpoint.models else ""
-    allowed = services.limiter.check_providers(key, model or context.entry.path, targets)
-    others: list[Upstream] = []
+    allowed = gateway.limiter.check_providers(key, model or context.entry.path, targets)
+    others: list[ProviderModel] = []
     if runs and model and call.body:
         others = _named_besides(check_fallbacks(context, key, call.body, allowed), allowed)
-    asked = _asked(services, model, context.entry.client, [*targets, *others])._replace(others=_names_of(others))
-    reservation = await services.limiter.begin(key, asked, await _other_estimate(context, call, [*allowed, *others]))
+    asked = _asked(gateway, model, context.entry.client, [*targets, *others])._replace(others=_names_of(others))
+    reservation = await gateway.limiter.begin(key, asked, await _other_estimate(context, call, [*allowed, *others]))
     _note(context, reservation)
     _show(context, reservation)
     return allowed, reservation
 
 
-def is_charged(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> bool:
+def is_charged(context: RequestContext, call: Call, targets: Sequence[ProviderModel]) -> bool:
     """Return whether the usage of a request counts against a budget or a limit on tokens."""
-    services = context.entry.services
-    return services.limiter.charges(
-        context.entry.key or ClientKey(""), _asked(services, call.model, call.client, targets)
+    gateway = context.entry.gateway
+    return gateway.limiter.charges(
+        context.entry.key or ClientKey(""), _asked(gateway, call.model, call.client, targets)
     )
 
 
-def _named_besides(names: Sequence[str], targets: Sequence[Upstream]) -> list[Upstream]:
+def _named_besides(names: Sequence[str], targets: Sequence[ProviderModel]) -> list[ProviderModel]:
     """Return models that a request names besides its own, at each provider that may use them instead."""
-    return [Upstream(target.provider, name) for target in targets for name in dict.fromkeys(names)]
+    return [ProviderModel(target.provider, name) for target in targets for name in dict.fromkeys(names)]
 
 
-def _names_of(targets: Sequence[Upstream]) -> tuple[str, ...]:
+def _names_of(targets: Sequence[ProviderModel]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([target.model for target in targets]))
 
 
-def _check_models(context: RequestContext, key: ClientKey, names: Sequence[str], targets: Sequence[Upstream]) -> None:
+def _check_models(
+    context: RequestContext, key: ClientKey, names: Sequence[str], targets: Sequence[ProviderModel]
+) -> None:
     """Raise NotAllowed unless a key may ask for all of these models, and there is one."""
-    services = context.entry.services
+    gateway = context.entry.gateway
     if not (key.options.models or key.options.routes):
         return
     if not names:
@@ -103,11 +105,11 @@ def _check_models(context: RequestContext, key: ClientKey, names: Sequence[str],
             code="model_not_allowed",
         )
     for name in names:
-        _check_name(context, key, name, targets, services)
+        _check_name(context, key, name, targets, gateway)
 
 
 def _check_name(
-    context: RequestContext, key: ClientKey, name: str, targets: Sequence[Upstream], services: Services
+    context: RequestContext, key: ClientKey, name: str, targets: Sequence[ProviderModel], gateway: Gateway
 ) -> None:
     """Raise NotAllowed unless a key may ask for a model by its own name, or by that with the name of its provider.
 
@@ -118,7 +120,7 @@ def _check_name(
     refusal: NotAllowed | None = None
     for one in spellings:
         try:
-            services.limiter.check(key, Asked(one, services.route_of(one, client)), targets)
+            gateway.limiter.check(key, Asked(one, gateway.models.route_of(one, client)), targets)
         except NotAllowed as error:
             refusal = refusal or error
         else:
@@ -127,7 +129,9 @@ def _check_name(
         raise refusal
 
 
-def check_fallbacks(context: RequestContext, key: ClientKey, body: bytes, targets: Sequence[Upstream]) -> list[str]:
+def check_fallbacks(
+    context: RequestContext, key: ClientKey, body: bytes, targets: Sequence[ProviderModel]
+) -> list[str]:
     """Return the models that a request names besides its own, which an upstream may use instead.
 
     Raises NotAllowed if the key may not ask for one of them, and BadRequest if they are not names.
@@ -142,27 +146,27 @@ def check_fallbacks(context: RequestContext, key: ClientKey, body: bytes, target
 
 
 def check_allowed(
-    context: RequestContext, model: str, targets: Sequence[Upstream], body: bytes = b""
-) -> Sequence[Upstream]:
+    context: RequestContext, model: str, targets: Sequence[ProviderModel], body: bytes = b""
+) -> Sequence[ProviderModel]:
     """Return the targets that the key of a request may use. Raises NotAllowed. Nothing is counted."""
     entry = context.entry
     if entry.key is None or not entry.key.restricted:
         return targets
-    asked = _asked(entry.services, model, entry.client, targets)
-    allowed = entry.services.limiter.check(entry.key, asked, targets)
+    asked = _asked(entry.gateway, model, entry.client, targets)
+    allowed = entry.gateway.limiter.check(entry.key, asked, targets)
     check_fallbacks(context, entry.key, body, allowed)
     return allowed
 
 
 def _asked(
-    services: Services, model: str, client: Protocol, targets: Sequence[Upstream], *, by_policy: bool = False
+    gateway: Gateway, model: str, client: Protocol, targets: Sequence[ProviderModel], *, by_policy: bool = False
 ) -> Asked:
     """Return what a request asks for, by all the names that limits could know it by."""
-    route = services.route_of(model, client) if model else ""
-    if not model or not services.limiter.applies_to_all:
+    route = gateway.models.route_of(model, client) if model else ""
+    if not model or not gateway.limiter.applies_to_all:
         return Asked(model, route, by_policy)
     names = [name for target in targets for name in (target.model, f"{target.provider}/{target.model}")]
-    return Asked(model, route, by_policy, services.ruling_routes(model, client, targets), tuple(names))
+    return Asked(model, route, by_policy, gateway.models.ruling_routes(model, client, targets), tuple(names))
 
 
 def _show(context: RequestContext, reservation: Reservation | None) -> bool:
@@ -180,7 +184,7 @@ def _note(context: RequestContext, reservation: Reservation | None) -> None:
         context.record.most_cost = reservation.estimate.cost or 0
 
 
-async def _other_estimate(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> Estimate:
+async def _other_estimate(context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]) -> Estimate:
     """Return the most that a request takes. Looking at something costs nothing; what making it costs may be unknown."""
     paid = call.route.endpoint.paid
     if paid == "nothing" or not makes_something(context):
@@ -193,7 +197,7 @@ async def _other_estimate(context: RequestContext, call: OtherCall, targets: Seq
     return _worst(context, targets, facts if paid != "unbounded" else None)
 
 
-async def _estimate(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> Estimate:
+async def _estimate(context: RequestContext, call: Call, targets: Sequence[ProviderModel]) -> Estimate:
     """Return the most that a request takes: its input by its size, its output by what it asks for."""
     fields, limit = CODECS[call.client].endpoint.output_fields, CODECS[call.client].endpoint.call_limit
     more = 0 if call.memory is None else sum(map(len, [kept.encode() for kept in call.memory.found.values()]))
@@ -207,11 +211,11 @@ async def _facts(body: bytes, whole: bytes, more: int, fields: Sequence[str], ca
 
 
 def _worst(
-    context: RequestContext, targets: Sequence[Upstream], facts: Facts | None, client: Protocol | None = None
+    context: RequestContext, targets: Sequence[ProviderModel], facts: Facts | None, client: Protocol | None = None
 ) -> Estimate:
     """Return the most that a request takes at any of its targets. `facts`: None if nobody can tell."""
-    services = context.entry.services
-    found = [_at(services, target, facts or Facts(0, output=0), client) for target in targets]
+    gateway = context.entry.gateway
+    found = [_at(gateway, target, facts or Facts(0, output=0), client) for target in targets]
     costs = [one.cost for one in found if one.cost is not None]
     return Estimate(
         max([one.tokens for one in found], default=0),
@@ -220,12 +224,12 @@ def _worst(
     )
 
 
-def _at(services: Services, target: Upstream, facts: Facts, client: Protocol | None) -> Estimate:
-    provider = services.config.providers[target.provider]
+def _at(gateway: Gateway, target: ProviderModel, facts: Facts, client: Protocol | None) -> Estimate:
+    provider = gateway.upstreams.settings[target.provider]
     profile = provider.profile_for(target.model)
-    protocols = services.providers[target.provider].protocols
+    protocols = gateway.upstreams.providers[target.provider].protocols
     translated = client is not None and client not in protocols
-    pauses = any([CODECS[one].pauses is not None for one in protocols])
+    pauses = any([CODECS[one].turns.pauses is not None for one in protocols])
     model = Model(
         profile.context_window,
         profile.output_limit,
@@ -236,10 +240,10 @@ def _at(services: Services, target: Upstream, facts: Facts, client: Protocol | N
         pauses=pauses,
         usual_output=profile.max_output,
         limits_tools=not translated,
-        parts=services.config.server.max_continuations + 1 if translated and pauses else 1,
+        parts=gateway.settings.max_continuations + 1 if translated and pauses else 1,
     )
     bound = most(facts, model)
-    cost = services.most_cost(target.provider, target.model, bound)
+    cost = gateway.upstreams.most_cost(target.provider, target.model, (bound.input, bound.output, bound.searches))
     return Estimate(likely_tokens(facts, model), cost, bound.bounded)
 
 

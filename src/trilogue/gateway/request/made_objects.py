@@ -12,13 +12,13 @@ from contextlib import suppress
 import msgspec
 import structlog
 
-from trilogue.gateway.request.context import RequestContext
+from trilogue.base.json_text import DECODE_ERRORS, LARGE_BYTES, at_path
+from trilogue.base.sse import SseParser
+from trilogue.gateway.conversations.store.types import ObjectOwner
 from trilogue.gateway.request.ownership import is_guarded, keeps_owners
-from trilogue.jsontext.pairs import at_path
-from trilogue.jsontext.text import DECODE_ERRORS, LARGE_BYTES
+from trilogue.gateway.request.request import RequestContext
 from trilogue.protocols.registry import CODECS
-from trilogue.sse import SseParser
-from trilogue.state.responses import ObjectOwner, StoreError
+from trilogue.storage.database import StoreError
 
 MOST_BYTES = 16 * LARGE_BYTES
 """of a response that is not a stream"""
@@ -83,7 +83,7 @@ class _Watch:
                 task.add_done_callback(self._tasks.discard)
 
     async def _note(self, ids: set[str]) -> None:
-        store, key = self._context.entry.services.store, self._context.entry.key
+        store, key = self._context.entry.gateway.store, self._context.entry.key
         if store is None or key is None:
             return
         owner = ObjectOwner(self._context.record.provider, self._context.owner, key.options.owner)

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
+from trilogue.base.json_text import Pairs, at_path, read_pairs
 from trilogue.errors import BadRequest, NotAllowed
-from trilogue.gateway.stored.fields import ESCAPED
-from trilogue.jsontext.pairs import Pairs, at_path, read_pairs
+from trilogue.gateway.conversations.request_fields import ESCAPED
 
 _ECHOED = frozenset({"annotations", "citations", "metadata"})
 """fields of a model's output, which a client only sends back, and notes of the client"""

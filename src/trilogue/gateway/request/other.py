@@ -12,24 +12,31 @@ from functools import partial
 
 from msgspec import Struct
 
+from trilogue.base.json_text import read_pairs
 from trilogue.errors import BadRequest, ClientError
-from trilogue.gateway.request.batch_files import BATCH, BatchLines
 from trilogue.gateway.request.call import read_named, with_model
-from trilogue.gateway.request.context import RequestContext, watching
-from trilogue.gateway.request.forms import FormReader, boundary_of
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
-from trilogue.gateway.request.named import NamedObjects, models_of, models_of_query, objects_of
 from trilogue.gateway.request.outbound import Outbound, Place
-from trilogue.gateway.request.ownership import check_objects, is_guarded, object_store, subject_of
-from trilogue.gateway.request.uploads import HeldUpload
-from trilogue.gateway.setup.headers import with_query
-from trilogue.gateway.setup.provider import UpstreamProvider
-from trilogue.jsontext.pairs import read_pairs
+from trilogue.gateway.request.ownership import (
+    NamedObjects,
+    check_objects,
+    is_guarded,
+    models_of,
+    models_of_query,
+    object_store,
+    objects_of,
+    subject_of,
+)
+from trilogue.gateway.request.request import RequestContext, watching
+from trilogue.gateway.request.uploads import BATCH, BatchLines, FormReader, HeldUpload, boundary_of
 from trilogue.model import Protocol
+from trilogue.net.client.interface import UpstreamRequest
 from trilogue.protocols.endpoint import OtherEndpoint
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import NoRoute, Upstream
-from trilogue.upstream import UpstreamRequest
+from trilogue.routing.model_names import NoRoute
+from trilogue.routing.router import ProviderModel
+from trilogue.upstreams.headers import with_query
+from trilogue.upstreams.provider import UpstreamProvider
 
 _ENDINGS = ("/cancel", "/pause")
 """the ends of paths at which nothing is made, although they are asked with POST"""
@@ -95,7 +102,7 @@ async def read_other(context: RequestContext, route: OtherRoute) -> OtherCall:
 
     Raises BadRequest for a form that servers may read in different ways, also later, while it is sent on.
     """
-    request, server = context.request, context.entry.services.config.server
+    request, server = context.request, context.entry.gateway.settings
     if request.declared_length == 0:
         return OtherCall(route=route)
     kind, guarded = request.headers.get("content-type", ""), is_guarded(context)
@@ -120,7 +127,7 @@ async def read_other(context: RequestContext, route: OtherRoute) -> OtherCall:
     return OtherCall(route=route, model=upload.model.name if upload.model is not None else "", upload=upload)
 
 
-async def check_objects_of(context: RequestContext, call: OtherCall, targets: Sequence[Upstream]) -> None:
+async def check_objects_of(context: RequestContext, call: OtherCall, targets: Sequence[ProviderModel]) -> None:
     """Raise UnknownObject if a request is about an object that its client may not use, or refers to one."""
     if not is_guarded(context):
         return
@@ -162,7 +169,7 @@ def _is_json(content_type: str) -> bool:
     return kind in ("", "application/json") or kind.endswith("+json")
 
 
-async def find_targets(context: RequestContext, call: OtherCall) -> tuple[Upstream, ...]:
+async def find_targets(context: RequestContext, call: OtherCall) -> tuple[ProviderModel, ...]:
     """Return where a request may go, in order of preference. Raises ClientError if it can go nowhere."""
     route, path = call.route, context.entry.path
     fitting = _fitting(context, route)
@@ -173,7 +180,7 @@ async def find_targets(context: RequestContext, call: OtherCall) -> tuple[Upstre
         # Whatever model it names: later requests about the object name none.
         home = fitting[0].name
         renamed = next((target.model for target in by_name if target.provider == home), call.model)
-        return (Upstream(home, renamed),)
+        return (ProviderModel(home, renamed),)
     names = [provider.name for provider in fitting]
     found = tuple(target for target in by_name if target.provider in names)
     if found:
@@ -183,15 +190,15 @@ async def find_targets(context: RequestContext, call: OtherCall) -> tuple[Upstre
         raise NoProvider(route, path, f"the model {call.model[:80]} goes to {elsewhere[0]}")
     if call.model and len(fitting) > 1:
         with watching(context):
-            fitting = await context.entry.services.catalog.offering(call.model, fitting) or fitting
+            fitting = await context.entry.gateway.upstreams.catalog.offering(call.model, fitting) or fitting
     listed = [provider for provider in fitting if provider.other_endpoints is not None]
-    return tuple(Upstream(provider.name, call.model) for provider in listed or fitting[:1])
+    return tuple(ProviderModel(provider.name, call.model) for provider in listed or fitting[:1])
 
 
 def _fitting(context: RequestContext, route: OtherRoute) -> list[UpstreamProvider]:
     """Return the providers that may have an endpoint: those that list it first, then the vendor's own API."""
     path, wanted = context.entry.path, context.request.headers.get(PROVIDER_HEADER, "")
-    providers: Sequence[UpstreamProvider] = list(context.entry.services.providers.values())
+    providers: Sequence[UpstreamProvider] = list(context.entry.gateway.upstreams.providers.values())
     fitting = [one for one in providers if one.may_have(path) and route.protocol_for(one) is not None]
     if wanted:
         fitting = [one for one in fitting if one.name == wanted]
@@ -200,12 +207,12 @@ def _fitting(context: RequestContext, route: OtherRoute) -> list[UpstreamProvide
     return sorted(fitting, key=lambda one: (one.other_endpoints is None, not one.official))
 
 
-def _by_name(context: RequestContext, call: OtherCall) -> tuple[Upstream, ...]:
+def _by_name(context: RequestContext, call: OtherCall) -> tuple[ProviderModel, ...]:
     """Return the targets that the configuration has for the model; none if it has none, or there is no model."""
     if not call.model:
         return ()
     try:
-        return context.entry.services.routed(call.model, context.entry.client)
+        return context.entry.gateway.models.routed(call.model, context.entry.client)
     except NoRoute:
         return ()
 

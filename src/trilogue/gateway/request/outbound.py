@@ -10,40 +10,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import structlog
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import ClientError, Unsupported
+from trilogue.gateway.conversations.reasoning import ReasoningMemory
+from trilogue.gateway.conversations.request_fields import input_items, may_refer, names_items, reference_of
+from trilogue.gateway.conversations.summaries import ITEM_MARK, opened
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.call import Call, with_model, without_head
-from trilogue.gateway.request.learning import adjusted, without_refused_betas
-from trilogue.gateway.setup.headers import with_query
-from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.compaction import ITEM_MARK, opened
-from trilogue.gateway.stored.fields import input_items, may_refer, names_items, reference_of
-from trilogue.gateway.stored.reasoning import ReasoningMemory
-from trilogue.jsontext.text import dump, parse_request
-from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
-from trilogue.pool import cache_session
-from trilogue.profiles import UNCHANGED, Profile
-from trilogue.profiles.vendors import maker_of
-from trilogue.protocols.codec import Target
-from trilogue.protocols.content.pauses import PauseForm
+from trilogue.model import Failure, Json, Ledger, Loss, Protocol, Severity, refuse_losses, refuses
+from trilogue.net.client.interface import HeaderPairs, UpstreamRequest
+from trilogue.protocols.codec import PauseForm, Target
 from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fit.caching import takes_session
 from trilogue.protocols.registry import CODECS
+from trilogue.routing.pool.conversation import cache_session
+from trilogue.routing.pool.pool import Pool
 from trilogue.translate.content.billing import has_billing, strip_billing
-from trilogue.translate.content.repair import Repair
-from trilogue.translate.exchange import Exchange
-from trilogue.translate.learning.betas import with_beta
+from trilogue.translate.content.history import Repair
+from trilogue.translate.learning.betas import read_betas, with_beta, without_betas
 from trilogue.translate.learning.options import profile_fields
-from trilogue.translate.learning.remedies import Remedy
+from trilogue.translate.learning.refusals import read_refusal
+from trilogue.translate.learning.remedies import Remedy, remedied
+from trilogue.translate.pipeline import Exchange
 from trilogue.translate.reasoning.kept import Recall
-from trilogue.translate.reasoning.removal import strip_reasoning
+from trilogue.translate.reasoning.removal import accepts_text, strip_reasoning, without_sealed
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.translate.reasoning.unseal import accepts_text, without_sealed
 from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
-from trilogue.upstream import HeaderPairs, UpstreamRequest
+from trilogue.upstreams.headers import with_query
+from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider
+from trilogue.vendors.profile import UNCHANGED, Profile
+from trilogue.vendors.table import maker_of
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _DEFERRED = b'"defer_loading"'
@@ -112,22 +112,22 @@ class Place(Struct, frozen=True, gc=False):
     remedies: tuple[Remedy, ...] = ()
 
 
-def outbound(call: Call, place: Place, services: Services) -> Outbound:
+def outbound(call: Call, place: Place, gateway: Gateway) -> Outbound:
     """Return the request for this provider, account and model. Raises `ClientError` if it cannot be translated."""
     protocols = place.provider.protocols
     if len(protocols) == 1:
         own = protocols[0] is call.client
-        return _passed_on(call, place, services) if own else translated(call, place, protocols[0], services)
+        return _passed_on(call, place, gateway) if own else translated(call, place, protocols[0], gateway)
     if call.client not in protocols:
-        return _most_exact(call, place, protocols, services)
+        return _most_exact(call, place, protocols, gateway)
     with_tools = _tools_with_reasoning(place, call.client)
     if with_tools is None or _fits(call, place, with_tools):
-        return _passed_on(call, place, services)
+        return _passed_on(call, place, gateway)
     try:
-        return _most_exact(call, place, [one for one in protocols if one is not call.client], services)
+        return _most_exact(call, place, [one for one in protocols if one is not call.client], gateway)
     except ClientError:
         # Only the client's own protocol can express it, but without reasoning, which the model refuses there.
-        return _passed_on(call, place, services, fit=with_tools)
+        return _passed_on(call, place, gateway, fit=with_tools)
 
 
 def _tools_with_reasoning(place: Place, protocol: Protocol) -> Profile | None:
@@ -150,13 +150,13 @@ def _fits(call: Call, place: Place, profile: Profile) -> bool:
     return not ledger.losses
 
 
-def _most_exact(call: Call, place: Place, protocols: Sequence[Protocol], services: Services) -> Outbound:
+def _most_exact(call: Call, place: Place, protocols: Sequence[Protocol], gateway: Gateway) -> Outbound:
     """Return the translation with the fewest losses; if several have, the one that the provider prefers."""
     best: Outbound | None = None
     refusal: ClientError | None = None
     for protocol in protocols:
         try:
-            attempt = translated(call, place, protocol, services)
+            attempt = translated(call, place, protocol, gateway)
         except ClientError as error:
             refusal = refusal or error
             continue
@@ -179,7 +179,7 @@ def _target(place: Place, protocol: Protocol, profile: Profile) -> Target:
     )
 
 
-def translated(call: Call, place: Place, protocol: Protocol, services: Services) -> Outbound:
+def translated(call: Call, place: Place, protocol: Protocol, gateway: Gateway) -> Outbound:
     """Return the request in one of the provider's protocols. Raises `ClientError` if it cannot be translated."""
     fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
     profile = place.provider.profile(place.model, protocol)
@@ -188,11 +188,11 @@ def translated(call: Call, place: Place, protocol: Protocol, services: Services)
     client = CODECS[call.client]
     options = RequestOptions(
         strict=call.strict,
-        repair=services.config.repair_history,
+        repair=gateway.settings.repair_history,
         sealer=call.sealer,
-        recall=None if call.memory is None else _recalled(call.memory, place, services),
+        recall=None if call.memory is None else _recalled(call.memory, place, gateway),
         session=_session(call, body) if takes_session(target) else "",
-        searches=client.tool_search is not None and body.find(_DEFERRED) >= 0,
+        searches=client.tools.search is not None and body.find(_DEFERRED) >= 0,
     )
     if client.endpoint.compaction and body.find(ITEM_MARK) >= 0:
         body = opened(body, call.sealer)
@@ -218,8 +218,8 @@ def translated(call: Call, place: Place, protocol: Protocol, services: Services)
         exchange = replace(exchange, body=parse_request(call.sent), model=call.asked.model)
     if call.turn is not None:
         exchange = replace(exchange, body=call.turn.echoed(exchange.body))
-    pauses = CODECS[protocol].pauses
-    if pauses is not None and (client.pauses is not None or not pauses.may_pause(wire)):
+    pauses = CODECS[protocol].turns.pauses
+    if pauses is not None and (client.turns.pauses is not None or not pauses.may_pause(wire)):
         pauses = None
     return Outbound(
         sent, exchange, losses, protocol, pauses=pauses, source=body, declared=up.losses, repair=bool(options.repair)
@@ -232,12 +232,12 @@ def _session(call: Call, body: bytes) -> str:
     return f"{call.key_name}\0{session}" if session else ""
 
 
-def _recalled(memory: ReasoningMemory, place: Place, services: Services) -> Recall:
+def _recalled(memory: ReasoningMemory, place: Place, gateway: Gateway) -> Recall:
     """Return the kept reasoning of the request, except for what this account has refused before."""
-    return services.refused_reasoning.accepted(place.provider.name, place.account.name, memory.found)
+    return gateway.upstreams.refused_reasoning.accepted(place.provider.name, place.account.name, memory.found)
 
 
-def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None = None) -> Outbound:
+def _passed_on(call: Call, place: Place, gateway: Gateway, fit: Profile | None = None) -> Outbound:
     provider, model = place.provider, place.model
     profile, body = provider.profile(model, call.client), call.body
     losses: list[Loss] = []
@@ -252,17 +252,17 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     elif not keeps_state:
         refuse_state(body, call.client)
     codec, source = CODECS[call.client], body
-    if services.store is None and codec.endpoint.continues:
+    if gateway.store is None and codec.endpoint.continues:
         # Whatever the upstream stores: the client cannot fetch it here.
         echo = {**(echo or {}), "store": False}
-    if codec.may_hold_sealed(body, accepts_text(call.client, profile)):
+    if codec.reasoning.may_hold_sealed(body, accepts_text(call.client, profile)):
         body, foreign = own_body(body, call.client, call.strict, call.sealer, profile)
         losses, source = losses + foreign, body
     if model != call.model:
         body = with_model(body, call.model, model)
     body, own = _without_foreign(call, body, profile)
     fit = provider.own_profile(model, call.client) or fit
-    repair = services.config.repair_history
+    repair = gateway.settings.repair_history
     if (profile.orphaned_calls and repair is not True) or not _may_be_broken(body, call.client, repair):
         repair = False
     if fit is not None or repair:
@@ -307,7 +307,7 @@ def _without_foreign(call: Call, body: bytes, profile: Profile) -> tuple[bytes, 
     """Return the body without what only the vendor of the client's protocol understands, and the losses."""
     codec = CODECS[call.client]
     losses: list[Loss] = []
-    if codec.billing_block and not profile.billing_block and has_billing(body):
+    if codec.turns.billing_block and not profile.billing_block and has_billing(body):
         body, losses = unbilled_body(body, call.strict)
     if codec.strip_agents is not None and not profile.agents:
         body, plain = codec.strip_agents(body)
@@ -322,7 +322,7 @@ def _may_be_broken(body: bytes, protocol: Protocol, wanted: Repair) -> bool:
     If the upstream knows the start of the history, only it can tell whether a result belongs to a call.
     """
     codec = CODECS[protocol]
-    if not wanted or not (codec.may_lack_results(body) if wanted == "auto" else _has_tools(body)):
+    if not wanted or not (codec.tools.may_lack_results(body) if wanted == "auto" else _has_tools(body)):
         return False
     if codec.endpoint.continues and may_refer(body):
         return False
@@ -364,7 +364,7 @@ def own_body(
 
     The bytes are the same if there are none.
     """
-    if not CODECS[protocol].may_hold_sealed(body, accepts_text(protocol, profile)):
+    if not CODECS[protocol].reasoning.may_hold_sealed(body, accepts_text(protocol, profile)):
         return body, []
     if CODECS[protocol].endpoint.compaction:
         body = opened(body, sealer)
@@ -403,3 +403,68 @@ def _request(
     version = (endpoint.version_header, profile.version) if endpoint.version_header else None
     complete = place.account.posting(headers, call.stream, version, protocol)
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=clocks)
+
+
+log = structlog.get_logger("trilogue.gateway")
+LOSS = "param.refused"
+_OURS = frozenset({"include", "store", "stream_options", "prompt_cache_key"})
+"""Fields that a translation may add although the client has not set them."""
+
+
+def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], call: Call) -> tuple[dict[str, Json], list[Loss]]:
+    """Return a body without what the model is known to refuse, and the losses of that."""
+    usable = allowed(remedies, call)
+    if not usable:
+        return body, []
+    body, changes = remedied(body, usable)
+    return body, [] if refuses(call.strict, LOSS) else [Loss(LOSS, path, detail) for path, detail in changes]
+
+
+def without_refused_betas(
+    headers: HeaderPairs, protocol: Protocol, remedies: Sequence[Remedy], call: Call
+) -> tuple[HeaderPairs, list[Loss]]:
+    """Return headers without the betas that the model is known to refuse, and the losses of that."""
+    headers, changes = without_betas(headers, CODECS[protocol].endpoint.betas_header, allowed(remedies, call))
+    return headers, [Loss(LOSS, path, detail) for path, detail in changes]
+
+
+def read_lesson(failure: Failure, sent: UpstreamRequest, protocol: Protocol, call: Call) -> tuple[Remedy, ...]:
+    """Return what to change in a request; nothing if the failure is not about a parameter or a beta."""
+    betas = read_betas(failure, CODECS[protocol].endpoint.betas_header, sent.headers)
+    return tuple(allowed(betas or read_refusal(failure, parse_request(sent.body)), call))
+
+
+def allowed(remedies: Sequence[Remedy], call: Call) -> Sequence[Remedy]:
+    """Return the remedies that may be used: in strict mode, none for what the client has set itself."""
+    if not remedies or not refuses(call.strict, LOSS):
+        return remedies
+    asked = parse_request(call.body)
+    return [remedy for remedy in remedies if (name := _top(remedy)) in _OURS and name not in asked]
+
+
+def remember(pool: Pool, model: str, remedies: Sequence[Remedy]) -> None:
+    """Keep what applies to all requests for the model, and log it once, so that the model table can be corrected."""
+    for remedy in pool.lessons.learn(model, remedies):
+        log.warning(
+            "model refused a parameter",
+            provider=pool.name,
+            model=model,
+            parameter=remedy.path,
+            instead=instead(remedy),
+            hint="docs/models.md says how to set this in `profile`",
+        )
+
+
+def instead(remedy: Remedy) -> str:
+    """Return what is sent instead of a refused parameter, in words."""
+    if remedy.action == "rename":
+        return f"sent as {remedy.name}"
+    if remedy.action == "drop":
+        return "left out"
+    if remedy.limit is None:
+        return f"one of {', '.join(remedy.allowed)}"
+    return f"at {'least' if remedy.least else 'most'} {remedy.limit:g}"
+
+
+def _top(remedy: Remedy) -> str:
+    return remedy.path.partition(".")[0].partition("[")[0]

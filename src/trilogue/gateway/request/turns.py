@@ -7,12 +7,11 @@ be another client's: the upstream cannot tell the client keys of a gateway apart
 from __future__ import annotations
 
 from trilogue.errors import BadRequest
-from trilogue.gateway.request.context import RequestContext, watching
+from trilogue.gateway.conversations.request_fields import StateFields, may_refer, read_state_fields
+from trilogue.gateway.conversations.turn import LookUp, StoredTurn, begin_connection_turn, begin_turn, unknown_reference
 from trilogue.gateway.request.large_bodies import in_thread
-from trilogue.gateway.request.named import has_doubles
-from trilogue.gateway.request.ownership import is_guarded
-from trilogue.gateway.stored.fields import StateFields, may_refer, read_state_fields
-from trilogue.gateway.stored.turn import LookUp, StoredTurn, begin_connection_turn, begin_turn, unknown_reference
+from trilogue.gateway.request.ownership import has_doubles, is_guarded
+from trilogue.gateway.request.request import RequestContext, watching
 from trilogue.protocols.registry import CODECS
 
 
@@ -24,24 +23,24 @@ async def stored_turn(
     `fields`: those of the request, if they were read. `locks`: whether a conversation is taken. Raises BadRequest,
     ClientError, StoreError, and ClientGone.
     """
-    services, connection, guarded = context.entry.services, context.entry.connection, is_guarded(context)
-    if services.store is None and connection is None and not guarded:
+    gateway, connection, guarded = context.entry.gateway, context.entry.connection, is_guarded(context)
+    if gateway.store is None and connection is None and not guarded:
         return None
     if fields is None:
         fields = read_state_fields(body)
     if guarded and (_may_refer(context, body) or fields.has_references) and await in_thread(has_doubles, body):
         raise BadRequest("the request has a field twice, so it is not clear what it refers to")
-    if services.store is not None and (fields.need_store or connection is not None):
+    if gateway.store is not None and (fields.need_store or connection is not None):
         # The boundary of the request gives the conversation back, whatever becomes of the request.
-        begun = context.turn = begin_turn(services.store, context.owner, body, fields, connection)
+        begun = context.turn = begin_turn(gateway.store, context.owner, body, fields, connection)
         with watching(context):
             await begun.look_up(LookUp(passes_unknown=not guarded, locks=locks))
         return begun
-    if services.store is None and connection is not None:
-        turn = begin_connection_turn(services.stores.volatile, context.owner, body, fields, connection)
+    if gateway.store is None and connection is not None:
+        turn = begin_connection_turn(gateway.stores.volatile, context.owner, body, fields, connection)
         if turn is not None:
             return turn
-    unknown = unknown_reference(fields) if services.store is None and guarded else None
+    unknown = unknown_reference(fields) if gateway.store is None and guarded else None
     if unknown is not None:
         raise unknown
     return None

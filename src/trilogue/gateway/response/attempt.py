@@ -7,21 +7,19 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.capture import Sent
+from trilogue.capture.writer import Sent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
-from trilogue.gateway.observe.observer import ByteObservers
-from trilogue.gateway.observe.upstream_bytes import observed_response
+from trilogue.gateway.conversations.store.types import OriginAccount
+from trilogue.gateway.gateway import Gateway
+from trilogue.gateway.observer import ByteObservers, observed_response
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import error_body, response_failure
-from trilogue.gateway.request.learning import allowed
-from trilogue.gateway.request.outbound import Outbound, Place, outbound, stripped, translated
+from trilogue.gateway.request.outbound import Outbound, Place, allowed, outbound, stripped, translated
 from trilogue.gateway.response.timing import ProgressLimit, TimeLimits
-from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure, Loss, Protocol, Usage
-from trilogue.pool import Attempt
-from trilogue.state.responses import OriginAccount
+from trilogue.net.client.interface import UpstreamRequest, UpstreamResponse
+from trilogue.routing.pool.decision import Attempt
 from trilogue.translate.learning.options import profile_fields
-from trilogue.upstream import UpstreamRequest, UpstreamResponse
 
 
 class RelayResult(Struct, frozen=True, kw_only=True, gc=False):
@@ -104,9 +102,9 @@ class UpstreamAttempt:
             observers.provider_request(self.planned, _sent(request, self.outbound, self._place, self._call))
         return request
 
-    def prepare_again(self, call: Call, services: Services) -> Outbound:
+    def prepare_again(self, call: Call, gateway: Gateway) -> Outbound:
         """Return a further request of the same client for the same account, in the same protocol."""
-        return prepare(call, self._place, services, self.planned.strip, self.outbound.protocol)
+        return prepare(call, self._place, gateway, self.planned.strip, self.outbound.protocol)
 
     async def check(self) -> None:
         """Raise UpstreamError if the response is an error or a redirect."""
@@ -151,7 +149,7 @@ def _sent(request: UpstreamRequest, outbound: Outbound, place: Place, call: Call
     )
 
 
-def prepare(call: Call, place: Place, services: Services, strip: bool, protocol: Protocol | None = None) -> Outbound:
+def prepare(call: Call, place: Place, gateway: Gateway, strip: bool, protocol: Protocol | None = None) -> Outbound:
     """Return what is sent. Raises ClientError if the target cannot express it.
 
     `strip`: without the reasoning of earlier turns. `protocol`: the one to translate to, if that is decided already.
@@ -159,10 +157,10 @@ def prepare(call: Call, place: Place, services: Services, strip: bool, protocol:
     losses: list[Loss] = []
     if strip:
         call, losses = stripped(call)
-    elif services.refused_reasoning.known and not call.strict:
-        rejected = services.refused_reasoning.within(place.provider.name, place.account.name, call.whole)
+    elif gateway.upstreams.refused_reasoning.known and not call.strict:
+        rejected = gateway.upstreams.refused_reasoning.within(place.provider.name, place.account.name, call.whole)
         call, losses = stripped(call, rejected) if rejected else (call, losses)
-    request = outbound(call, place, services) if protocol is None else translated(call, place, protocol, services)
+    request = outbound(call, place, gateway) if protocol is None else translated(call, place, protocol, gateway)
     if not losses and not call.losses:
         return request
     return replace(request, losses=[*call.losses, *losses, *request.losses])

@@ -5,42 +5,45 @@ One attempt: translate the request for its target, send it with its account thro
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
 
 from msgspec import Struct
 
-from trilogue.errors import UpstreamError
-from trilogue.gateway.observe.sessions import LEAST_BYTES
+from trilogue.base.clock import STEADY_OFFSET, steady_time
+from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
+from trilogue.gateway.conversations.cache_sessions import LEAST_BYTES
+from trilogue.gateway.conversations.store.types import StoredResponse
+from trilogue.gateway.conversations.turn import StoredTurn
+from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.call import Call
-from trilogue.gateway.request.context import RequestContext
+from trilogue.gateway.request.failures import redacted
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside, in_thread
-from trilogue.gateway.request.learning import read_lesson, remember
-from trilogue.gateway.request.outbound import Place
+from trilogue.gateway.request.outbound import Place, read_lesson, remember
+from trilogue.gateway.request.request import CancelReason, RequestContext
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt, prepare
-from trilogue.gateway.response.attempt_loop import AttemptLoop
 from trilogue.gateway.response.cache_use import note_cache_use
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.continuation import Continuation
-from trilogue.gateway.response.judged_relay import JudgedRelay
-from trilogue.gateway.response.streamed import StreamRelay
+from trilogue.gateway.response.judged_stream import JudgedRelay
+from trilogue.gateway.response.stream import StreamRelay
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.tool_search import SearchContinuation, relay_searching
 from trilogue.gateway.response.whole import relay_whole
-from trilogue.gateway.setup.refused_reasoning import TranslatedReasoning
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.model import Failure
-from trilogue.pool import Attempt, session_key, sticky_key
-from trilogue.pool.health.classify import REJECTED
-from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.endpoint import BYTES_PER_TOKEN
+from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import CODECS
-from trilogue.routing import Upstream
-from trilogue.state import STEADY_OFFSET, steady_time
-from trilogue.state.responses import StoredResponse
+from trilogue.routing.pool.classify import REJECTED
+from trilogue.routing.pool.conversation import session_key, sticky_key
+from trilogue.routing.pool.decision import Attempt
+from trilogue.routing.pool.plan import AttemptPlan
+from trilogue.routing.router import ProviderModel
 from trilogue.translate.learning.remedies import Remedy
+from trilogue.upstreams.provider import UpstreamAccount, UpstreamProvider
+from trilogue.upstreams.refused_reasoning import TranslatedReasoning
 
 _STORED_OBJECTS = (b'"file_id"', b'"vector_store_ids"')
 """what a request has that refers to files which were uploaded before"""
@@ -59,31 +62,191 @@ class RefusedParameters(Struct, frozen=True, gc=False):
 
 
 async def respond(
-    context: RequestContext, client: ClientResponse, limits: TimeLimits, targets: Sequence[Upstream]
+    context: RequestContext, client: ClientResponse, limits: TimeLimits, targets: Sequence[ProviderModel]
 ) -> None:
     """Make attempts until the client has a response. Raises the error for the client if there is none."""
-    services, call, record = context.entry.services, client.call, context.record
+    gateway, call, record = context.entry.gateway, client.call, context.record
     size = len(call.body)
     if size > LARGE_BYTES:
-        sticky = await in_thread(_conversation, call, services, targets)
+        sticky = await in_thread(_conversation, call, gateway, targets)
     else:
-        sticky = _conversation(call, services, targets)
+        sticky = _conversation(call, gateway, targets)
     now = steady_time()
-    services.sync(now)
+    gateway.upstreams.sync(now)
     if sticky and any(call.body.find(mark) >= 0 for mark in _STORED_OBJECTS):
-        _prefer_home(services, targets, sticky, now)
+        _prefer_home(gateway, targets, sticky, now)
     if sticky and call.turn is not None and call.turn.fields.previous_response_id:
-        sticky = _known_conversation(call, call.turn, services, targets, sticky)
+        sticky = _known_conversation(call, call.turn, gateway, targets, sticky)
     if call.turn is not None and call.turn.previous is not None:
-        targets = _preferring(call.turn.previous, services, targets, sticky, now)
-    plan = services.pools.begin(now, context.request_id, targets, sticky=sticky, tokens=size // BYTES_PER_TOKEN)
+        targets = _preferring(call.turn.previous, gateway, targets, sticky, now)
+    plan = gateway.upstreams.pools.begin(
+        now, context.request_id, targets, sticky=sticky, tokens=size // BYTES_PER_TOKEN
+    )
     record.decision, record.targets = plan.decision, targets
-    if services.observers.request_planned is not None:
-        services.observers.request_planned(record)
-    attempts = RequestAttempts(context, services, limits, plan, client=client, large=size > LARGE_BYTES)
+    if gateway.observers.request_planned is not None:
+        gateway.observers.request_planned(record)
+    attempts = RequestAttempts(context, gateway, limits, plan, client=client, large=size > LARGE_BYTES)
     await attempts.run(now)
     if size >= LEAST_BYTES or call.turn is not None:
         _note_cache_use(attempts, sticky)
+
+
+class AttemptLoop(Struct, eq=False):
+    """The attempts of one request. Subclasses make one in `make`."""
+
+    context: RequestContext
+    gateway: Gateway
+    limits: TimeLimits
+    plan: AttemptPlan
+    attempt: UpstreamAttempt | None = None
+    """the latest attempt for which a request could be prepared"""
+    _running: Attempt | None = None
+    """the attempt that has not ended"""
+    _sent: bool = False
+    """whether the latest attempt is among the uncertain ones of the record"""
+
+    async def run(self, now: float) -> None:
+        """Make attempts until the client has a response. Raises the error for the client if there is none."""
+        gateway, plan = self.gateway, self.plan
+        refusal: ClientError | None = None
+        failed: UpstreamError | None = None
+        try:
+            while (planned := plan.next(now) or await self._next_later(now)) is not None:
+                if plan.wait:
+                    await asyncio.sleep(plan.wait)
+                    # Not the time plus the wait: uvloop counts in whole milliseconds, and may wake up before its time.
+                    planned.started = steady_time() - plan.decision.at
+                try:
+                    result = await self.make(planned)
+                except ClientError as error:
+                    refusal = error
+                    plan.refused(steady_time())
+                    self.notify_ended(None)
+                except (UpstreamError, asyncio.CancelledError) as caught:
+                    failed = self._upstream_error(caught)
+                    if failed is None:
+                        raise
+                    self._note_cost(failed)
+                    if not await self.may_retry(failed) or not await self._can_be_paid():
+                        raise failed from None
+                else:
+                    self.finish(planned, result)
+                    return
+                gateway.upstreams.sync()
+                now = steady_time()
+            raise self._no_response(refusal)
+        except BaseException:
+            # Also if the client has disconnected: whatever ends the request must free its account.
+            plan.released(steady_time())
+            self.notify_ended(None)
+            raise
+        finally:
+            # Break the reference cycle: a raised error holds this frame, and the frame would hold the error.
+            refusal = failed = None
+            if gateway.upstreams.pools.changes:
+                gateway.upstreams.sync()
+
+    async def make(self, planned: Attempt) -> RelayResult:
+        """Make one attempt. Raises ClientError if its target cannot express the request, UpstreamError if it fails."""
+        raise NotImplementedError
+
+    async def send(self, attempt: UpstreamAttempt, stream: bool) -> None:
+        """Send the request of an attempt, and wait for the headers of the response. Raises UpstreamError."""
+        self.attempt, self._sent = attempt, True
+        self.context.record.uncertain += 1
+        try:
+            await attempt.send(self.limits, stream, self.context.byte_observers)
+        except BaseException:
+            if attempt.unsent:
+                self._costs_nothing()
+            raise
+
+    async def may_retry(self, error: UpstreamError) -> bool:
+        """Report a failed attempt. Return whether another one may follow."""
+        may_retry = self.plan.failed(steady_time(), error, committed=self.context.responder.started)
+        self.notify_ended(failure_of(error))
+        return may_retry
+
+    def finish(self, planned: Attempt, result: RelayResult) -> None:
+        """Report an attempt whose response the client has got. One that was cut off is still a failed attempt."""
+        if result.failure is not None:
+            self.plan.failed(steady_time(), result.failure, committed=True)
+        else:
+            self.plan.finished(steady_time(), result.usage, result.response_id)
+        self.notify_ended(result.failure)
+
+    def begin(self, planned: Attempt) -> tuple[UpstreamProvider, UpstreamAccount]:
+        """Note for record and observers where the next attempt goes, and return that.
+
+        Raises NoClientKey if the client would have to send a key for it.
+        """
+        gateway, record = self.gateway, self.context.record
+        provider = gateway.upstreams.providers[planned.provider]
+        account = provider.accounts[planned.account]
+        record.provider, record.account, record.upstream_model = provider.name, account.name, planned.model
+        self._running, self._sent = planned, False
+        if gateway.observers.attempt_began is not None:
+            gateway.observers.attempt_began(record, planned)
+        record.own_key = provider.passes_client_key
+        if record.own_key:
+            entry = self.context.entry
+            account = account.for_client(entry.client_key, entry.client)
+        return provider, account
+
+    def _note_cost(self, error: UpstreamError) -> None:
+        """Note whether a failed attempt has cost nothing, because the upstream has refused the request."""
+        attempt = self.attempt
+        if not self._sent or attempt is None or attempt.continued or self.context.responder.started:
+            return
+        # An error of the upstream's own, also as the first event of a stream.
+        if attempt.refused or (isinstance(error, UpstreamFailure) and failure_of(error).native is not None):
+            self._costs_nothing()
+
+    def _costs_nothing(self) -> None:
+        self._sent = False
+        self.context.record.uncertain -= 1
+
+    async def _can_be_paid(self) -> bool:
+        """Return whether the budgets have room for one more attempt, if earlier ones may have cost something."""
+        reservation = self.context.reservation
+        if reservation is None or not self.context.record.uncertain:
+            return True
+        return await self.gateway.limiter.extend(reservation, self.context.record.uncertain + 1)
+
+    def notify_ended(self, failure: Failure | None) -> None:
+        """Notify observers of the end of the attempt, if one is running."""
+        planned, self._running = self._running, None
+        notify = self.gateway.observers.attempt_ended
+        if notify is not None and planned is not None:
+            notify(self.context.record, planned, failure)
+
+    async def _next_later(self, now: float) -> Attempt | None:
+        """Return the next attempt after waiting for an account; None if waiting doesn't help."""
+        planned: Attempt | None = None
+        while planned is None and (pause := self.plan.pause(now)):
+            await asyncio.sleep(pause)
+            self.gateway.upstreams.sync()
+            now = steady_time()
+            planned = self.plan.next(now)
+        return planned
+
+    def _upstream_error(self, caught: UpstreamError | asyncio.CancelledError) -> UpstreamError | None:
+        """Return the error of the attempt, without secrets. None if the whole request was cancelled."""
+        if isinstance(caught, asyncio.CancelledError):
+            cancellation = self.context.cancellation
+            return cancellation.clear() if cancellation.reason is CancelReason.ATTEMPT_TIMED_OUT else None
+        if isinstance(caught, UpstreamFailure) and self.attempt is not None:
+            return redacted(caught, self.attempt.redactor)
+        return caught
+
+    def _no_response(self, refusal: ClientError | None) -> ClientError | UpstreamFailure:
+        """Return the error for the client when there is no next attempt."""
+        plan = self.plan
+        if refusal is not None and plan.failure is None:
+            # Nothing was sent: no target can express the request.
+            plan.decision.outcome = "client"
+            return refusal
+        return UpstreamFailure(plan.ending(steady_time()))
 
 
 class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
@@ -97,16 +260,16 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
 
     async def make(self, planned: Attempt) -> RelayResult:
         """Make one attempt. Raises ClientError if its target cannot express the request, UpstreamError if it fails."""
-        services, call = self.services, self.client.call
+        gateway, call = self.gateway, self.client.call
         provider, account = self.begin(planned)
-        remedies = services.pools.pools[planned.provider].lessons.by_model.get(planned.model, ())
+        remedies = gateway.upstreams.pools.pools[planned.provider].lessons.by_model.get(planned.model, ())
         if self.refused is not None and self.refused.concerns(planned):
             remedies = (*remedies, *self.refused.remedies)
         place = Place(provider, account, planned.model, remedies)
         if self.large:
-            outbound = await in_thread(prepare, call, place, services, planned.strip)
+            outbound = await in_thread(prepare, call, place, gateway, planned.strip)
         else:
-            outbound = prepare(call, place, services, planned.strip)
+            outbound = prepare(call, place, gateway, planned.strip)
         record = self.context.record
         record.upstream = planned.protocol = outbound.protocol.short
         record.losses = outbound.losses
@@ -126,30 +289,30 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         """Relay the response of an attempt. Raises UpstreamError if it is none, or an error."""
         if attempt.response.status >= 300:
             await attempt.check()
-        services, pauses, exchange = self.services, attempt.outbound.pauses, attempt.outbound.exchange
+        gateway, pauses, exchange = self.gateway, attempt.outbound.pauses, attempt.outbound.exchange
         continuation: Continuation | None = None
         if exchange is not None and exchange.search is not None:
             return await self._relay_searching(attempt)
         if pauses is not None:
-            most = services.config.server.max_continuations
+            most = gateway.settings.max_continuations
             continuation = Continuation(attempt, pauses, self.limits, most, self.context.byte_observers)
         call = self.client.call
         if call.stream and call.policies is not None and call.policies.sees_responses:
-            return await JudgedRelay(self.client, attempt, services, call.policies, continuation).run()
+            return await JudgedRelay(self.client, attempt, gateway, call.policies, continuation).run()
         if call.stream:
-            return await StreamRelay(self.client, attempt, services, continuation).run()
-        return await relay_whole(self.client, attempt, services, continuation)
+            return await StreamRelay(self.client, attempt, gateway, continuation).run()
+        return await relay_whole(self.client, attempt, gateway, continuation)
 
     async def _relay_searching(self, attempt: UpstreamAttempt) -> RelayResult:
         """Do the same for a response in which the gateway may search for tools."""
-        services, call = self.services, self.client.call
-        again = partial(attempt.prepare_again, services=services)
+        gateway, call = self.gateway, self.client.call
+        again = partial(attempt.prepare_again, gateway=gateway)
         continuation = SearchContinuation(attempt, call, again, self.limits, self.context.byte_observers)
         if not call.stream:
-            return await relay_searching(self.client, attempt, services, continuation)
+            return await relay_searching(self.client, attempt, gateway, continuation)
         if call.policies is not None and call.policies.sees_responses:
-            return await JudgedRelay(self.client, attempt, services, call.policies, continuation).run()
-        return await StreamRelay(self.client, attempt, services, continuation).run()
+            return await JudgedRelay(self.client, attempt, gateway, call.policies, continuation).run()
+        return await StreamRelay(self.client, attempt, gateway, continuation).run()
 
     def finish(self, planned: Attempt, result: RelayResult) -> None:
         """Report an attempt whose response the client has got. One that was cut off is still a failed attempt."""
@@ -163,8 +326,8 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
             self.plan.finished(steady_time(), result.usage, response_id)
             if self.refused is not None and self.refused.concerns(planned):
                 # The upstream has responded without these parameters, so it was right to leave them out.
-                remember(self.services.pools.pools[planned.provider], planned.model, self.refused.remedies)
-        if self.services.observers.attempt_ended is not None:
+                remember(self.gateway.upstreams.pools.pools[planned.provider], planned.model, self.refused.remedies)
+        if self.gateway.observers.attempt_ended is not None:
             self.notify_ended(result.failure)
 
     async def may_retry(self, error: UpstreamError) -> bool:
@@ -212,7 +375,7 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
         planned, attempt = self.plan.decision.attempts[-1], self.attempt
         if planned.why != REJECTED or attempt is None:
             return
-        call, refused, outbound = self.client.call, self.services.refused_reasoning, attempt.outbound
+        call, refused, outbound = self.client.call, self.gateway.upstreams.refused_reasoning, attempt.outbound
         if outbound.exchange is None:
             refused.learn(planned.provider, planned.account, call.whole, call.client, failure)
             return
@@ -224,26 +387,26 @@ class RequestAttempts(AttemptLoop, kw_only=True, eq=False):
 
 def _note_cache_use(attempts: RequestAttempts, sticky: str) -> None:
     """Note what the prompt cache has saved for a request that has got its response, if requests are kept."""
-    history, attempt, client = attempts.services.history, attempts.attempt, attempts.client
-    if attempt is None or not history.limit or len(attempt.outbound.request.body) < LEAST_BYTES:
+    sessions, attempt, client = attempts.gateway.sessions, attempts.attempt, attempts.client
+    if attempt is None or sessions is None or len(attempt.outbound.request.body) < LEAST_BYTES:
         return
     body, record = attempt.outbound.request.body, attempts.context.record
     response_id = client.stamp().response_id or record.response_id
-    noted = partial(note_cache_use, history.sessions, client.call, record, body, sticky, response_id)
+    noted = partial(note_cache_use, sessions, client.call, record, body, sticky, response_id)
     # The client has its response: nothing that goes wrong here may end its request with an error.
     beside("cache use", noted, len(body))
 
 
-def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:
+def _conversation(call: Call, gateway: Gateway, targets: Sequence[ProviderModel]) -> str:
     """Return the key of the conversation; "" if every provider has only one account, so that it does not matter."""
     for target in targets:
-        if len(services.pools.pools[target.provider].accounts) > 1:
+        if len(gateway.upstreams.pools.pools[target.provider].accounts) > 1:
             return sticky_key(call.body, call.client, call.headers)
     return ""
 
 
 def _known_conversation(
-    call: Call, turn: StoredTurn, services: Services, targets: Sequence[Upstream], sticky: str
+    call: Call, turn: StoredTurn, gateway: Gateway, targets: Sequence[ProviderModel], sticky: str
 ) -> str:
     """Return the key of a conversation by its session, if nobody knows which account made the response before.
 
@@ -252,29 +415,29 @@ def _known_conversation(
     previous = turn.previous
     if previous is not None and (previous.origin or previous.made_by):
         return sticky
-    if any(services.pools.pools[target.provider].sticky.find(sticky) is not None for target in targets):
+    if any(gateway.upstreams.pools.pools[target.provider].sticky.find(sticky) is not None for target in targets):
         return sticky
     return session_key(call.body, call.client, call.headers) or sticky
 
 
-def _prefer_home(services: Services, targets: Sequence[Upstream], sticky: str, now: float) -> None:
+def _prefer_home(gateway: Gateway, targets: Sequence[ProviderModel], sticky: str, now: float) -> None:
     """Prefer the account of each provider that keeps uploaded files, for a conversation that names one."""
     for target in targets:
-        pool = services.pools.pools[target.provider]
+        pool = gateway.upstreams.pools.pools[target.provider]
         if pool.settings.sticky:
             pool.bind(sticky, pool.home, now)
 
 
 def _preferring(
-    previous: StoredResponse, services: Services, targets: Sequence[Upstream], sticky: str, now: float
-) -> Sequence[Upstream]:
+    previous: StoredResponse, gateway: Gateway, targets: Sequence[ProviderModel], sticky: str, now: float
+) -> Sequence[ProviderModel]:
     """Prefer the account that made the response which a request continues. Return the targets in that order.
 
     The pool knows it by the conversation, but not after a restart on another machine, and not among providers. Where
     no upstream knows the response, any target will do, and an account that the pool knows has newer caches.
     """
     origin = previous.origin or previous.made_by
-    pool = services.pools.pools.get(origin.provider) if origin is not None else None
+    pool = gateway.upstreams.pools.pools.get(origin.provider) if origin is not None else None
     account = pool.account(origin.account) if pool is not None and origin is not None else None
     if origin is None or pool is None or account is None:
         return targets

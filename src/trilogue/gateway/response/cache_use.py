@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from trilogue.gateway.observe.record import CacheUse, RequestRecord
-from trilogue.gateway.observe.sessions import Sent, Sessions, session_name, why_missed
+from trilogue.gateway.conversations.cache_sessions import Sent, Sessions, session_name, why_missed
+from trilogue.gateway.record import CacheUse, RequestRecord
 from trilogue.gateway.request.call import Call
-from trilogue.pool import named_session, sticky_key
+from trilogue.routing.pool.conversation import named_session, sticky_key
 
 _TURNS = (b'"tools"', b'"assistant"', b'"function_call"')
 """what a request has that is one of several; one without, whose response cannot be continued, is a single shot"""

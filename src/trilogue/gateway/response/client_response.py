@@ -11,25 +11,27 @@ import re
 import time
 from collections.abc import Sequence
 from enum import IntEnum, auto
+from functools import lru_cache
 
 from msgspec import Struct
 
+from trilogue.base.json_text import dump, parse_request
+from trilogue.base.sse import COMMENT, before_last_event
 from trilogue.errors import InternalError, UpstreamError, UpstreamFailure
-from trilogue.gateway.observe.observer import Observers
-from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.observer import Observers
+from trilogue.gateway.record import RequestRecord
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import for_client
 from trilogue.gateway.response.attempt import UpstreamAttempt
-from trilogue.gateway.response.headers import JSON_HEADERS, SSE_HEADERS, kept_headers, loss_comment, loss_header
 from trilogue.gateway.response.pass_through import StreamPath
-from trilogue.jsontext.text import parse_request
-from trilogue.model import Failed, Failure, Loss
-from trilogue.protocols.content.ids import digest
-from trilogue.protocols.failure.convert import failure_of
-from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.reply import Reply
-from trilogue.serving import Headers, Responder
-from trilogue.sse import COMMENT, before_last_event
+from trilogue.model import Failed, Failure, Loss, Usage, events_of, loss_header_value
+from trilogue.net.client.interface import UpstreamResponse
+from trilogue.net.server.responder import Headers, Responder
+from trilogue.policies import PolicyRun
+from trilogue.protocols.failure import failure_of
+from trilogue.protocols.parts import digest
+from trilogue.protocols.registry import CODECS, codec
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.responses import Stamp
 
@@ -215,7 +217,7 @@ class ClientResponse(Struct, eq=False):
     def must_fail_in_band(self, error: UpstreamError) -> bool:
         """Return whether clients understand this error only inside a stream, even as its first event."""
         client = self.call.client
-        return self.streams and failure_of(error, client).kind in codec(client).streamed_failures
+        return self.streams and failure_of(error, client).kind in codec(client).turns.streamed_failures
 
     def fail_in_band(self, error: UpstreamError) -> None:
         """End the stream with an error."""
@@ -273,3 +275,75 @@ class ClientResponse(Struct, eq=False):
             seed=stamp.seed,
             request_id=stamp.request_id,
         )
+
+
+SSE_HEADERS: Headers = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"connection", b"keep-alive"),
+    # nginx would collect events and send them together.
+    (b"x-accel-buffering", b"no"),
+]
+JSON_HEADERS: Headers = [(b"content-type", b"application/json")]
+LOSS_HEADER = b"trilogue-loss"
+LOSS_COMMENT = b": %b: " % LOSS_HEADER
+"""how the comment about losses begins; the value of the header follows"""
+_KEPT = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms", "openai-version")
+
+
+def kept_headers(response: UpstreamResponse, *, own_limits: bool = False) -> Headers:
+    """Return the headers of an upstream that the client gets: those about limits. The others are for the gateway.
+
+    `own_limits`: the client has limits here, which take the place of the upstream's.
+    """
+    if own_limits:
+        return []
+    return [(kept, value.encode("latin-1", "replace")) for name, value in response.headers if (kept := _kept(name))]
+
+
+@lru_cache(1024)
+def _kept(name: str) -> bytes:
+    """Return the name of a header that is passed on, else b"". Cached: upstreams send the same few every time."""
+    return name.encode("latin-1") if name.startswith(_KEPT) else b""
+
+
+def loss_header(losses: Sequence[Loss]) -> Headers:
+    """Return the header that declares losses to the client, with their paths; nothing if there are none."""
+    return [(LOSS_HEADER, loss_header_value(losses).encode("ascii"))] if losses else []
+
+
+def loss_comment(losses: Sequence[Loss]) -> bytes:
+    """Return the comment that declares losses, as a part of a stream."""
+    return b"%b%b\n\n" % (LOSS_COMMENT, loss_header_value(losses).encode("ascii"))
+
+
+class WordsResponse(ClientResponse):
+    """A response that comes from the gateway alone. No upstream is asked."""
+
+    async def say(self, run: PolicyRun) -> None:
+        """Send the words with which a policy has stopped the request, streamed or not. Raises StoreError."""
+        call, stamp, codec = self.call, self.stamp(), CODECS[self.call.client]
+        reply = self.own_reply()
+        reply.response_id, reply.stored = stamp.response_id, stamp.stored
+        if call.turn is not None:
+            reply.body = call.turn.echoed(reply.body)
+        words = run.words_response(call.client, id=stamp.response_id, model=call.shown_model, created=stamp.now)
+        self.record.usage = Usage()
+        self.record.declare(list(call.losses))
+        if call.stream:
+            encoder = codec.encoder(reply)
+            out = encoder.encode(list(events_of(words)))
+            await self._keep(dump(encoder.snapshot))
+            self._advance(ResponseStep.COMMIT)
+            self._start([])
+            self._advance(ResponseStep.END)
+            self.responder.end(out)
+        else:
+            body = dump(codec.encode_response(words, reply))
+            await self._keep(body)
+            self._advance(ResponseStep.REPLY)
+            self.responder.reply(200, JSON_HEADERS, body)
+
+    async def _keep(self, body: bytes) -> None:
+        if self.call.turn is not None:
+            await self.call.turn.keep(body, None)

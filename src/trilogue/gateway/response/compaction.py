@@ -8,16 +8,15 @@ from __future__ import annotations
 from msgspec import field
 from msgspec.structs import replace
 
+from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import UpstreamProtocolError
+from trilogue.gateway.conversations.summaries import has_only_calls, is_unknown, without_calls
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.response.attempt import UpstreamAttempt
-from trilogue.gateway.response.client_response import ClientResponse, ResponseStep
-from trilogue.gateway.response.headers import kept_headers
-from trilogue.gateway.stored.compaction import has_only_calls, is_unknown, without_calls
-from trilogue.jsontext.text import dump, parse_request
+from trilogue.gateway.response.client_response import ClientResponse, ResponseStep, kept_headers
 from trilogue.model import Failure, Json, Loss, events_of
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 from trilogue.translate.learning.remedies import Remedy
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from trilogue.gateway.observe.observer import ByteObservers
+from trilogue.base.json_text import dump, parse_request, parse_upstream
+from trilogue.gateway.observer import ByteObservers
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.timing import TimeLimits
-from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Json, Loss
-from trilogue.protocols.content.pauses import PauseForm
+from trilogue.protocols.codec import PauseForm
 from trilogue.translate.responses import collect_stream
 from trilogue.translate.streams import StreamTranslator
 

@@ -6,10 +6,10 @@ decide.
 
 from __future__ import annotations
 
+from trilogue.base.sse import MAX_EVENT_BYTES
 from trilogue.errors import UpstreamProtocolError
 from trilogue.gateway.response.pass_through import ENDS, LONGEST_END
-from trilogue.sse import MAX_EVENT_BYTES
-from trilogue.upstream import UpstreamResponse
+from trilogue.net.client.interface import UpstreamResponse
 
 MAX_HELD_BYTES = 2 * MAX_EVENT_BYTES
 """Bytes that may come before content: a Responses stream begins with two events that repeat tools and instructions."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from trilogue.gateway.policies.request_policies import RequestPolicies
+from trilogue.base.json_text import dump, parse_upstream
+from trilogue.gateway.conversations.echo import echoed_body
+from trilogue.gateway.policies.run import RequestPolicies
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.first_bytes import is_stream
-from trilogue.gateway.response.judged_relay import reply_for, unsigned_for
+from trilogue.gateway.response.judged_stream import reply_for, unsigned_for
 from trilogue.gateway.response.pass_through import renamed
-from trilogue.gateway.stored.echo import echoed_body
-from trilogue.jsontext.text import dump, parse_upstream
 from trilogue.model import Audio, Ledger, Loss, Reasoning, Refusal, Response, Text, ToolCall
 from trilogue.policies import PolicyRun
 from trilogue.protocols.codec import ResponseSummary

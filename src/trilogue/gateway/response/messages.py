@@ -13,13 +13,14 @@ import time
 import msgspec
 from msgspec import Raw, Struct
 
+from trilogue.base.json_text import DECODE_ERRORS, dump
+from trilogue.base.sse import SseParser
 from trilogue.gateway.request.failures import error_reply, raw_headers
-from trilogue.gateway.response.headers import LOSS_COMMENT, LOSS_HEADER
-from trilogue.jsontext.text import DECODE_ERRORS, dump
+from trilogue.gateway.response.client_response import LOSS_COMMENT, LOSS_HEADER
 from trilogue.model import Failed, Failure, FailureKind, Json, Protocol
+from trilogue.net.server.responder import Headers, Responder
+from trilogue.net.server.websocket import MessageSocket
 from trilogue.protocols.registry import CODECS
-from trilogue.serving import Headers, MessageSocket, Responder
-from trilogue.sse import SseParser
 
 LOSSES = "trilogue_loss"
 """the field of the first event, and of the last one if the client asks for it, with the value of the header that

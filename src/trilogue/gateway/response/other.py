@@ -14,21 +14,21 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from trilogue.base.clock import STEADY_OFFSET, steady_time
 from trilogue.errors import UpstreamError
 from trilogue.gateway.request.failures import for_client
 from trilogue.gateway.request.other import OtherCall, other_outbound
 from trilogue.gateway.request.outbound import Outbound, Place
 from trilogue.gateway.request.ownership import ObjectResponse, notes_response
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
-from trilogue.gateway.response.attempt_loop import AttemptLoop
-from trilogue.gateway.response.headers import kept_headers
+from trilogue.gateway.response.attempts import AttemptLoop
+from trilogue.gateway.response.client_response import kept_headers
 from trilogue.model import Usage
-from trilogue.pool import Attempt
+from trilogue.net.client.interface import UpstreamResponse
+from trilogue.net.server.responder import Headers
 from trilogue.protocols.endpoint import OtherEndpoint
-from trilogue.protocols.failure.convert import failure_of
-from trilogue.serving import Headers
-from trilogue.state import STEADY_OFFSET, steady_time
-from trilogue.upstream import UpstreamResponse
+from trilogue.protocols.failure import failure_of
+from trilogue.routing.pool.decision import Attempt
 
 _PASSED = frozenset(
     {
@@ -98,7 +98,7 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
         kind = _content_type(response)
         is_json = kind.startswith("application/json")
         if (is_json and (noted is not None or endpoint.links)) or (noted is not None and noted.is_list):
-            body = await response.read(self.services.limits.max_body_bytes)
+            body = await response.read(self.gateway.settings.max_body_bytes)
             if noted is not None:
                 body = await noted.read(body)
                 if noted.next_page:
@@ -125,7 +125,7 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
         finally:
             # Also if the client has gone: official SDKs close the connection when they have read the last event.
             usage = self.context.record.usage = read_usage(tail, endpoint, streamed=kind.startswith(_STREAM))
-        settle = self.services.observers.request_settled
+        settle = self.gateway.observers.request_settled
         if settle is not None:
             settle(self.context.record)
         responder.end()
@@ -136,8 +136,8 @@ class OtherAttempts(AttemptLoop, kw_only=True, eq=False):
         record.stream = streamed
         if streamed:
             record.content_at = time.monotonic()
-        if self.services.observers.response_began is not None:
-            self.services.observers.response_began(record)
+        if self.gateway.observers.response_began is not None:
+            self.gateway.observers.response_began(record)
 
 
 def read_usage(tail: bytes, endpoint: OtherEndpoint, *, streamed: bool = False) -> Usage | None:

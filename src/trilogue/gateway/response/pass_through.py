@@ -13,10 +13,11 @@ import re
 from math import inf
 from typing import Protocol as Interface
 
+from trilogue.base.json_text import dump
+from trilogue.base.sse import SseParser
 from trilogue.errors import UpstreamError
+from trilogue.gateway.conversations.request_fields import echoed_events
 from trilogue.gateway.request.call import read_model, with_model
-from trilogue.gateway.stored.echo import echoed_events
-from trilogue.jsontext.text import dump
 from trilogue.model import (
     BlockStart,
     Delta,
@@ -33,13 +34,12 @@ from trilogue.model import (
     Usage,
     events_of,
 )
-from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.encoder import StreamEncoder
-from trilogue.protocols.stream.repeated import RepeatedText
-from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import SseParser
+from trilogue.protocols.stream.repeated_deltas import RepeatedText
+from trilogue.protocols.stream.response_context import Reply
 
 
 class StreamPath(Interface):
@@ -91,7 +91,7 @@ class PassThrough:
         self._decoder = CODECS[protocol].decoder()
         self._repeated = RepeatedText(self._decoder)
         self._reply = reply
-        self._room = MOST_TEXT if CODECS[protocol].keeps_text else inf
+        self._room = MOST_TEXT if CODECS[protocol].turns.keeps_text else inf
         """characters that may still come: some decoders keep all text, to compare it with the end"""
         self.start: ResponseStart | None = None
         self._tail: list[bytes] = []

@@ -10,10 +10,10 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from trilogue.deadlines import deadlines
 from trilogue.errors import UpstreamTimeout
-from trilogue.gateway.request.cancellation import Cancellation, CancelReason
-from trilogue.serving import Responder
+from trilogue.gateway.request.request import Cancellation, CancelReason
+from trilogue.net.event_loop import deadlines
+from trilogue.net.server.responder import Responder
 
 KEEPALIVE_SLACK = 0.05
 """How late a keep-alive may be, as a part of the interval: all streams share a timer that fires so often at most."""

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 
 from trilogue.model import Json
 from trilogue.policies.patterns import LinearPattern, PatternProblem
-from trilogue.translate.content.tool_search import Searched
-from trilogue.translate.tools.provider_search import DeferredTool
+from trilogue.translate.content.continuation import Searched
+from trilogue.translate.tools.deferred import DeferredTool
 
 MOST = 5
 """how many tools a search returns"""

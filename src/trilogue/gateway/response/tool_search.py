@@ -11,8 +11,10 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from trilogue.base.json_text import dump, parse_request, parse_upstream
 from trilogue.errors import UpstreamFailure
-from trilogue.gateway.observe.observer import ByteObservers
+from trilogue.gateway.gateway import Gateway
+from trilogue.gateway.observer import ByteObservers
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.outbound import Outbound
@@ -21,8 +23,6 @@ from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.first_bytes import is_stream
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.tool_finder import find_tools
-from trilogue.gateway.setup.services import Services
-from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.policies import PolicyRun
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.responses import collect_stream
@@ -81,7 +81,7 @@ class SearchContinuation:
 
     def _again(self, path: StreamTranslator) -> Outbound:
         call = self._call
-        form = CODECS[call.client].tool_search
+        form = CODECS[call.client].tools.search
         request = parse_request(call.body if call.turn is None else call.turn.expanded)
         body = dump(request if form is None else form.continued(request, path.so_far()))
         turn = call.turn if call.turn is None else call.turn.with_expanded(body)
@@ -89,7 +89,7 @@ class SearchContinuation:
 
 
 async def relay_searching(
-    client: ClientResponse, attempt: UpstreamAttempt, services: Services, continuation: SearchContinuation
+    client: ClientResponse, attempt: UpstreamAttempt, gateway: Gateway, continuation: SearchContinuation
 ) -> RelayResult:
     """Send the client a whole response with searches. Raises UpstreamError, before anything is sent, if it fails."""
     call, policies = client.call, client.call.policies
@@ -102,13 +102,13 @@ async def relay_searching(
         policies=run,
     )
     path.answer_searches(find_tools)
-    pieces = [await _part(client, attempt, services, path, run)]
+    pieces = [await _part(client, attempt, gateway, path, run)]
     while path.paused:
         if not await continuation.continue_stream(path):
             pieces.append(path.end_paused() + await _judged(client, path, run))
             break
         path.resume()
-        pieces.append(await _part(client, attempt, services, path, run))
+        pieces.append(await _part(client, attempt, gateway, path, run))
     record = client.record
     record.usage = path.usage
     if path.failed is not None:
@@ -127,10 +127,10 @@ async def relay_searching(
 
 
 async def _part(
-    client: ClientResponse, attempt: UpstreamAttempt, services: Services, path: StreamTranslator, run: PolicyRun | None
+    client: ClientResponse, attempt: UpstreamAttempt, gateway: Gateway, path: StreamTranslator, run: PolicyRun | None
 ) -> bytes:
     """Read one part of the response, and return what it adds to the client's."""
-    body = await attempt.response.read(services.limits.max_body_bytes)
+    body = await attempt.response.read(gateway.settings.max_body_bytes)
     if body[:1] != b"{" and is_stream(attempt.response, body):
         part = collect_stream(body, protocol=attempt.outbound.protocol)
     else:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trilogue.jsontext.text import parse_object
+from trilogue.base.json_text import parse_object
+from trilogue.base.sse import SseParser
 from trilogue.model import (
     BlockStart,
     BlockStop,
@@ -25,7 +26,6 @@ from trilogue.model import (
 from trilogue.policies import PolicyRun
 from trilogue.policies.calls import named_calls_in
 from trilogue.policies.texts import OPAQUE_FIELDS
-from trilogue.sse import SseParser
 
 _CALLED = ("_call", "_use", "_request")
 """how the types of calls end"""

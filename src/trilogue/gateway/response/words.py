@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trilogue.gateway.response.client_response import ClientResponse, ResponseStep
-from trilogue.gateway.response.headers import JSON_HEADERS
-from trilogue.jsontext.text import dump
+from trilogue.base.json_text import dump
+from trilogue.gateway.response.client_response import JSON_HEADERS, ClientResponse, ResponseStep
 from trilogue.model import Usage, events_of
 from trilogue.policies import PolicyRun
 from trilogue.protocols.registry import CODECS

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.jsontext.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, count, index, is_count, is_int, is_json, obj, objects, one_of, text
 from trilogue.lint.openai import CLIENT_TOOLS, ID_LIMIT
+from trilogue.lint.rules import LintReport
 from trilogue.model import Json
 
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})

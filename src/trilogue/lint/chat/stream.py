@@ -9,9 +9,9 @@ from msgspec import Struct, field
 
 from trilogue.lint.chat.body import ChatChoice, ChatToolCall, check_choice, check_envelope, check_usage
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, is_int, obj, objects, one_of, text
 from trilogue.lint.openai import CLIENT_TOOLS, error_problems
+from trilogue.lint.rules import LintReport
 from trilogue.model import Json
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, count, is_count, is_int, is_json, obj, objects, one_of, text
+from trilogue.lint.rules import LintReport
 from trilogue.model import Json
 
 STOP_REASONS = frozenset(

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, is_int, obj, objects, one_of, text
 from trilogue.lint.requests import (
     CallMark,
@@ -22,6 +21,7 @@ from trilogue.lint.requests import (
     check_model,
     check_tools,
 )
+from trilogue.lint.rules import LintReport
 from trilogue.model import Json
 
 _FOREIGN = frozenset(

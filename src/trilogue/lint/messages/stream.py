@@ -11,9 +11,8 @@ from enum import Enum, auto
 
 from msgspec import Struct, field
 
-from trilogue.jsontext.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import count, is_int, obj, one_of, text
 from trilogue.lint.messages.body import (
     CACHE_COUNTS,
@@ -25,6 +24,7 @@ from trilogue.lint.messages.body import (
     check_stop,
     is_result,
 )
+from trilogue.lint.rules import LintReport
 from trilogue.model import Json
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import (
     arr,
     count,
@@ -22,6 +21,7 @@ from trilogue.lint.json_values import (
     one_of,
     text,
 )
+from trilogue.lint.rules import LintReport
 from trilogue.model import Json
 
 TERMINAL_STATUSES = frozenset({"completed", "failed", "incomplete", "cancelled"})

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, index, is_int, obj, text
 from trilogue.lint.responses.body import check_item, check_part
+from trilogue.lint.rules import LintReport
 from trilogue.model import Json
 
 

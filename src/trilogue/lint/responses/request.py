@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, is_int, obj, objects, one_of, text
 from trilogue.lint.openai import (
     CHOICE_MODES,
@@ -30,6 +29,7 @@ from trilogue.lint.requests import (
     check_model,
     check_tools,
 )
+from trilogue.lint.rules import LintReport
 from trilogue.model import Json
 
 _FOREIGN = frozenset(

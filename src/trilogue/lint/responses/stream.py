@@ -6,10 +6,10 @@ In: the JSON object of each event. Out: findings in the report.
 from __future__ import annotations
 
 from trilogue.lint.definition import ExpectedResponse
-from trilogue.lint.findings import LintReport
 from trilogue.lint.json_values import arr, is_int, obj, text
 from trilogue.lint.responses.body import check_echo, check_end, check_identity, check_keys
 from trilogue.lint.responses.items import Items
+from trilogue.lint.rules import LintReport
 from trilogue.model import Json
 
 TERMINALS = {

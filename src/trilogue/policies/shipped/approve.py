@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from trilogue.model import Block
 from trilogue.policies.calls import call_of, names_of
-from trilogue.policies.checks import Trouble
+from trilogue.policies.checks import PolicyProblem
 from trilogue.policies.policy import Context, Policy, PolicySettings
 from trilogue.policies.shipped.action import ActionSettings, SettingsProblem, fits_name, forbid
 from trilogue.policies.verdicts import PASS, Ask, Pass
@@ -24,14 +24,14 @@ _REFERENCE = re.compile(r"(env|file|store|cmd):")
 """a secret that was not looked up, because the program that loads the policy runs none"""
 
 
-class Webhook(Struct, frozen=True):
-    """An address that gets the question too. `secret`: signs it. It prints as `Webhook(***)`."""
+class WebhookTarget(Struct, frozen=True):
+    """An address that gets the question too. `secret`: signs it. It prints as `WebhookTarget(***)`."""
 
     url: str
     secret: str
 
     def __repr__(self) -> str:
-        return "Webhook(***)"
+        return "WebhookTarget(***)"
 
 
 class ApprovalQuestion(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class ApprovalQuestion(Struct, frozen=True, kw_only=True):
     key: str
     route: str
     model: str
-    webhook: Webhook | None = None
+    webhook: WebhookTarget | None = None
 
     def __repr__(self) -> str:
         return "ApprovalQuestion(***)"
@@ -114,14 +114,14 @@ class Approve(Policy):
     def _read(self, answer: object, name: str) -> object:
         given = Approval(answer) if isinstance(answer, bool) else answer
         if not isinstance(given, Approval):
-            return Trouble("got an answer that is neither yes nor no")
+            return PolicyProblem("got an answer that is neither yes nor no")
         by = f" by {given.by}" if given.by else ""
         if given.approved:
             return Pass(reason=f"approved{by}")
         return replace(forbid(self._settings, f"The call of {name}", "it was not approved"), reason=f"denied{by}")
 
 
-def _webhook(settings: ApproveSettings) -> Webhook | None:
+def _webhook(settings: ApproveSettings) -> WebhookTarget | None:
     """Return where the question is sent. Raises `SettingsProblem`."""
     url, secret = settings.webhook, settings.webhook_secret
     if not url:
@@ -132,7 +132,7 @@ def _webhook(settings: ApproveSettings) -> Webhook | None:
         raise SettingsProblem("webhook_secret: is required with webhook, so that the receiver can check who asks")
     if not _REFERENCE.match(url) and not _is_safe(url):
         raise SettingsProblem("webhook: must be an https URL, or an http URL on this machine")
-    return Webhook(url, secret)
+    return WebhookTarget(url, secret)
 
 
 def _is_safe(url: str) -> bool:

@@ -7,11 +7,10 @@ from typing import Literal
 
 from trilogue.model import Block, Native, Request, ToolCall
 from trilogue.policies.calls import map_arguments, strings_in
-from trilogue.policies.everything import map_everything
 from trilogue.policies.policy import Context, Policy, PolicySettings
 from trilogue.policies.scan import LONGEST_PHRASE, phrase_scan
 from trilogue.policies.shipped.action import SettingsProblem
-from trilogue.policies.texts import map_block
+from trilogue.policies.texts import map_block, map_everything
 from trilogue.policies.verdicts import PASS, Rewrite, StopWith
 
 Where = Literal["text", "reasoning", "arguments", "request"]

@@ -13,14 +13,14 @@ from trilogue.model import Json
 from trilogue.policies.patterns import Searcher
 from trilogue.policies.shipped.action import SettingsProblem, compiled
 
-Check = Callable[[Json, Json, "Schema"], bool]
+Check = Callable[[Json, Json, "ArgumentSchema"], bool]
 
 _NOTES = frozenset({"$schema", "$id", "$comment", "title", "description", "default", "examples", "format", "$defs"})
 """keywords that allow everything"""
 _DEEPEST = 64
 
 
-class Schema:
+class ArgumentSchema:
     """A schema that was checked when it was made. `allows` never raises."""
 
     def __init__(self, root: Json, setting: str) -> None:
@@ -106,7 +106,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _type(wanted: Json, value: Json, _: Schema) -> bool:
+def _type(wanted: Json, value: Json, _: ArgumentSchema) -> bool:
     kinds = wanted if isinstance(wanted, list) else [wanted]
     return any([kind in _KINDS and _KINDS[kind](value) for kind in kinds])
 
@@ -116,28 +116,28 @@ def _same(wanted: Json, value: Json) -> bool:
     return bool(wanted == value) and isinstance(wanted, bool) is isinstance(value, bool)
 
 
-def _properties(wanted: Json, value: Json, schema: Schema) -> bool:
+def _properties(wanted: Json, value: Json, schema: ArgumentSchema) -> bool:
     return not isinstance(value, dict) or all(
         [schema.fits(inner, value[name]) for name, inner in wanted.items() if name in value]
     )
 
 
-def _required(wanted: Json, value: Json, _: Schema) -> bool:
+def _required(wanted: Json, value: Json, _: ArgumentSchema) -> bool:
     return not isinstance(value, dict) or all([name in value for name in wanted])
 
 
-def _items(wanted: Json, value: Json, schema: Schema) -> bool:
+def _items(wanted: Json, value: Json, schema: ArgumentSchema) -> bool:
     return not isinstance(value, list) or all([schema.fits(wanted, item) for item in value])
 
 
-def _pattern(wanted: Json, value: Json, schema: Schema) -> bool:
+def _pattern(wanted: Json, value: Json, schema: ArgumentSchema) -> bool:
     return not isinstance(value, str) or schema.fits_pattern(wanted, value)
 
 
 def _limit(kind: type | tuple[type, ...], compare: Callable[[Any, Any], bool]) -> Check:
     """Return the check of a limit on the length of a kind of value, or on a number itself."""
 
-    def check(wanted: Json, value: Json, _: Schema) -> bool:
+    def check(wanted: Json, value: Json, _: ArgumentSchema) -> bool:
         if isinstance(value, bool) or not isinstance(value, kind):
             return True
         measured: Json = value

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from trilogue.model import Block, Role, Text
 from trilogue.policies.calls import call_of
-from trilogue.policies.checks import Trouble
+from trilogue.policies.checks import PolicyProblem
 from trilogue.policies.policy import Context, Policy, PolicySettings
 from trilogue.policies.shipped.action import ActionSettings, SettingsProblem, forbid
 from trilogue.policies.texts import text_of
@@ -110,12 +110,12 @@ class Judge(Policy):
         """Return the verdict that the text of a response means. Anything without a score is not a verdict."""
         found = _SCORE.findall(answer) if isinstance(answer, str) else []
         if not found:
-            return Trouble("got no score from the judge")
+            return PolicyProblem("got no score from the judge")
         # The last one counts: models repeat the instruction before they follow it.
         number, percent = found[-1]
         score = float(number) / (100 if percent else 1)
         if score > 1:
-            return Trouble("got a score above 1 from the judge")
+            return PolicyProblem("got a score above 1 from the judge")
         self._remember(digest, score)
         return self._verdict(score, what)
 

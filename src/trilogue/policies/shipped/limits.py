@@ -7,14 +7,14 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from trilogue.jsontext.text import dump_text
+from trilogue.base.json_text import dump_text
 from trilogue.model import Block, Request, Role, Sampling, ToolCall
 from trilogue.policies.calls import call_of, is_client_call
 from trilogue.policies.policy import Context, Policy, PolicySettings
 from trilogue.policies.shipped.action import ActionSettings, forbid
 from trilogue.policies.texts import map_request
 from trilogue.policies.verdicts import PASS, Rewrite, StopWith
-from trilogue.protocols.content.tokens import estimate_text
+from trilogue.protocols.endpoint import estimate_text
 
 Limit = Annotated[int, Meta(ge=1)] | None
 

@@ -1,22 +1,33 @@
-"""The policy `tools`: which tools the model may call, and with which arguments."""
+"""The policy `tools`: which tools the model may call, and with which arguments.
+
+Models cut arguments off, forget a bracket, or write Python instead of JSON, and some clients repair that. A rule that
+only looked at the text as it is would miss a command behind a quotation mark. So arguments that are not a JSON object
+are read in every way in which a client might still make sense of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import shlex
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.base.json_text import parse_object
 from trilogue.model import Block, CustomTool, FunctionTool, Json, Request, Tool
 from trilogue.policies.calls import Call, call_of, names_of, strings_in
 from trilogue.policies.folding import fold
 from trilogue.policies.policy import Context, Policy, PolicySettings
 from trilogue.policies.shipped.action import ActionSettings, SettingsProblem, compiled_all, fits_name, forbid
 from trilogue.policies.shipped.commands import CommandRule, forbidden_by
-from trilogue.policies.shipped.json_schema import Schema
+from trilogue.policies.shipped.json_schema import ArgumentSchema
 from trilogue.policies.shipped.places import host_of, hosts_in, is_allowed_host, is_inside, paths_in
-from trilogue.policies.shipped.raw_arguments import completed, raw_texts, word_lists
 from trilogue.policies.verdicts import PASS, Rewrite
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)(?:"|\\?$)' + r"|'((?:[^'\\]|\\.)*)(?:'|\\?$)", re.DOTALL)
+_MARKS = re.compile(r"[{}\[\]\":,'`]")
+_CLOSING = {"{": "}", "[": "]"}
 
 
 class ToolRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,7 +133,7 @@ class _CheckedRule:
         self._written = rule.commands
         self._inside = rule.inside
         self._hosts = rule.hosts
-        self._schema = None if rule.schema is None else Schema(rule.schema, f"{setting}.schema")
+        self._schema = None if rule.schema is None else ArgumentSchema(rule.schema, f"{setting}.schema")
 
     def problem(self, call: Call) -> str:
         """Return why the rule forbids a call, or ""."""
@@ -182,3 +193,52 @@ class _CheckedRule:
         if self._hosts is None or all([is_allowed_host(host, self._hosts) for host in hosts]):
             return ""
         return "a host is not allowed"
+
+
+def raw_texts(text: str) -> list[str]:
+    """Return the text itself, the quoted texts in it, those as the words of one command, and the rest without marks."""
+    quoted = [_unquoted(found[1] if found[1] is not None else found[2]) for found in _QUOTED.finditer(text)]
+    return [text, *quoted, shlex.join(quoted), _MARKS.sub("\n", text)]
+
+
+def completed(text: str) -> dict[str, Json] | None:
+    """Return the object that the text begins, with its quotation marks and brackets closed; None if it is not one."""
+    return parse_object(text + _missing(text))
+
+
+def word_lists(value: Json) -> Iterator[str]:
+    """Yield each list of strings inside a JSON value as one command: some tools take the words of a command."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            if item and all([isinstance(word, str) for word in item]):
+                yield shlex.join(item)
+            waiting.extend(item)
+
+
+def _unquoted(text: str) -> str:
+    """Return a quoted text with its escapes resolved, if they are those of JSON."""
+    read = parse_object(f'{{"text":"{text}"}}')
+    return text if read is None else str(read["text"])
+
+
+def _missing(text: str) -> str:
+    """Return the quotation mark and the brackets that are still open at the end."""
+    closing: list[str] = []
+    inside = escaped = False
+    for character in text:
+        if escaped:
+            escaped = False
+        elif inside:
+            inside, escaped = character != '"', character == "\\"
+        elif character == '"':
+            inside = True
+        elif character in _CLOSING:
+            closing.append(_CLOSING[character])
+        elif closing and character == closing[-1]:
+            closing.pop()
+    # A backslash at the end escapes the next character.
+    return ("\\" if escaped else "") + ('"' if inside else "") + "".join(reversed(closing))

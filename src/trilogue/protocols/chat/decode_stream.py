@@ -1,6 +1,6 @@
 """The decoder for streamed Chat Completions responses.
 
-In: SSE events. Out: model events. What is open while a response streams is in `open_blocks.py`.
+In: SSE events. Out: model events. What is open while a response streams is in `stream_assembly.py`.
 
 The response starts with the first chunk that has a choice. It ends at `[DONE]`, or at the end of the stream if there
 was a finish_reason, because usage often follows that. A stream that ends with neither was cut off. `[DONE]` without a
@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 
+from trilogue.base.json_text import DECODE_ERRORS, parse_upstream
+from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamFailure, UpstreamTruncated
-from trilogue.jsontext.text import DECODE_ERRORS, parse_upstream
 from trilogue.model import (
     Audio,
     Block,
@@ -36,16 +37,15 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols.chat.audio import MOST_COMPARED, AudioAssembler
-from trilogue.protocols.chat.decode_response import MESSAGE, content_blocks, read_tier, says_something
+from trilogue.protocols.chat.content import MOST_COMPARED, AudioAssembler
 from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_text, find_failure
-from trilogue.protocols.chat.open_blocks import CallAssembler, Flow, TextFlow
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
+from trilogue.protocols.chat.response import MESSAGE, content_blocks, read_tier, says_something
+from trilogue.protocols.chat.stream_assembly import CallAssembler, Flow, TextFlow
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk, WireChoice
-from trilogue.protocols.fields.reader import Kinds, sort_fields
+from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.stream.decoder import NOTHING, ignore_text
-from trilogue.sse import SseEvent
 
 _DONE = b"[DONE]"
 _OF_CHOICES: frozenset[type[Block]] = frozenset({Text, Refusal, Reasoning, ToolCall, Audio})

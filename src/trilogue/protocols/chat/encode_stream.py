@@ -12,7 +12,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from trilogue.jsontext.text import dump, dumps
+from trilogue.base.json_text import dump, dumps
+from trilogue.base.sse import frame_data
 from trilogue.model import (
     Audio,
     Block,
@@ -33,9 +34,10 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.chat.audio import audio_of
-from trilogue.protocols.chat.calls import call_id_of, takes_custom
-from trilogue.protocols.chat.encode_response import (
+from trilogue.protocols.chat.content import audio_of
+from trilogue.protocols.chat.errors import encode_failure
+from trilogue.protocols.chat.reasoning import REASONING_TEXTS, ReasoningWriter, entries
+from trilogue.protocols.chat.response import (
     annotation_of,
     declare_dropped,
     declare_order,
@@ -43,16 +45,14 @@ from trilogue.protocols.chat.encode_response import (
     refusal_text,
     response_id,
 )
-from trilogue.protocols.chat.errors import encode_failure
-from trilogue.protocols.chat.reasoning import REASONING_TEXTS, ReasoningWriter, entries
+from trilogue.protocols.chat.tools import call_id_of, takes_custom
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
 from trilogue.protocols.chat.wire import PROTOCOL
-from trilogue.protocols.failure.codes import in_stream
-from trilogue.protocols.fields.extras import add_extras, restore_extras
+from trilogue.protocols.failure import in_stream
+from trilogue.protocols.fields import add_extras, restore_extras
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.stream.encoder import StreamEncoder, written_events
-from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import frame_data
+from trilogue.protocols.stream.response_context import ResponseContext
 
 _ROLE = b'{"role":"assistant","content":"","refusal":null}'
 _GOES_ON = b',"finish_reason":null}]'
@@ -69,17 +69,17 @@ class ChatStreamEncoder(StreamEncoder):
 
     protocol = PROTOCOL
 
-    def __init__(self, reply: Reply) -> None:
-        super().__init__(reply)
+    def __init__(self, context: ResponseContext) -> None:
+        super().__init__(context)
         self._base = b""
         self._head = b""
         self._tail = b""
         self._prefix = b""
         self._suffix = b""
         self._quote: Callable[[str], bytes] = dumps
-        self._include_usage = _wants_usage(reply)
+        self._include_usage = _wants_usage(context)
         self._end = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
-        self._native = reply.source is PROTOCOL
+        self._native = context.source is PROTOCOL
         self._block: Block | None = None
         self._written = 0
         self._content = 0
@@ -129,14 +129,14 @@ class ChatStreamEncoder(StreamEncoder):
 
     @cached_property
     def _reasoning(self) -> ReasoningWriter:
-        return ReasoningWriter(self.reply)
+        return ReasoningWriter(self.context)
 
     def on_start(self, event: ResponseStart) -> None:
         common: dict[str, Json] = {
-            "id": response_id(event.id, self.reply),
+            "id": response_id(event.id, self.context),
             "object": "chat.completion.chunk",
-            "created": event.created if event.created is not None else self.reply.created,
-            "model": self.reply.model or event.model,
+            "created": event.created if event.created is not None else self.context.created,
+            "model": self.context.model or event.model,
         }
         self._extras = event.extras or {}
         fingerprint = self._extras.get("system_fingerprint") if self._native else None
@@ -146,7 +146,7 @@ class ChatStreamEncoder(StreamEncoder):
         self._head = self._base + b',"choices":[{"index":0,"delta":'
         self._tail = _GOES_ON + self._end
         # The SDK's accumulator keeps the tier of the first chunk.
-        tier = b"" if event.tier is None else b"," + dump(encode_tier(event.tier, self.reply))[1:-1]
+        tier = b"" if event.tier is None else b"," + dump(encode_tier(event.tier, self.context))[1:-1]
         self.out.append(self._head + _ROLE + _GOES_ON + tier + self._end)
 
     def _write(self, delta: dict[str, Json]) -> None:
@@ -165,13 +165,13 @@ class ChatStreamEncoder(StreamEncoder):
         if type(block) in _BEGIN:
             _BEGIN[type(block)](self, block)
         else:
-            declare_dropped(block, self.reply)
+            declare_dropped(block, self.context)
 
     def on_delta(self, event: Delta) -> None:
         if self._prefix and event.text:
-            self.out.append(self.more(event.text))
+            self.out.append(self.encode_text(event.text))
 
-    def more(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         self._written += len(text)
         return self._prefix + self._quote(text) + self._suffix
 
@@ -207,21 +207,21 @@ class ChatStreamEncoder(StreamEncoder):
             self._write({"annotations": self._annotations})
         if event.stop.explanation and (refusal := refusal_text(event.stop, self._refused)):
             self._write({"refusal": refusal})
-        reason = encode_stop(event.stop, self._calls > 0, self.reply)
-        tier = {} if event.tier is None else encode_tier(event.tier, self.reply)
+        reason = encode_stop(event.stop, self._calls > 0, self.context)
+        tier = {} if event.tier is None else encode_tier(event.tier, self.context)
         choice: dict[str, Json] = {"index": 0, "delta": {}, "finish_reason": reason}
         extras = self._kept(event, choice) if self._native else {}
         moderation = extras.pop("moderation", None)
         if not self._native and (self._extras or event.extras):
             extras_known = {**self._extras, **(event.extras or {})}
-            moderation = openai_moderation.for_chat(extras_known.get("moderation"), self.reply)
+            moderation = openai_moderation.for_chat(extras_known.get("moderation"), self.context)
         if not self._is_finished:
             finish = dump({"choices": [choice], **tier, **extras})
             self.out.append(self._base + b"," + finish[1:-1] + self._end)
         if moderation is not None:
             self.out.append(self._base + b',"choices":[],"moderation":' + dump(moderation) + self._end)
         if self._include_usage and event.usage is not None:
-            usage = dump({"choices": [], **tier, "usage": encode_usage(event.usage, self.reply)})
+            usage = dump({"choices": [], **tier, "usage": encode_usage(event.usage, self.context)})
             self.out.append(self._base + b"," + usage[1:] + b"\n\n")
         self.out.append(_DONE)
 
@@ -256,10 +256,10 @@ class ChatStreamEncoder(StreamEncoder):
             self._citations = self._citations or list(final.citations)
         if self._written:
             if self._texts or self._calls:
-                declare_order(path, self._texts, self._calls, self.reply)
+                declare_order(path, self._texts, self._calls, self.context)
             self._texts += 1
         for citation in self._citations:
-            annotation = annotation_of(citation, path, self._content, self._written, self.reply)
+            annotation = annotation_of(citation, path, self._content, self._written, self.context)
             if annotation is not None:
                 self._annotations.append(annotation)
         self._citations = []
@@ -312,10 +312,10 @@ class ChatStreamEncoder(StreamEncoder):
         index = self._index
         self._index += 1
         self._calls += 1
-        custom = block.kind is CallKind.CUSTOM and (self._native or takes_custom(block.name, self.reply))
+        custom = block.kind is CallKind.CUSTOM and (self._native or takes_custom(block.name, self.context))
         key, field = ("custom", "input") if custom else ("function", "arguments")
         head: dict[str, Json] = {"index": index} if self._is_indexed else {}
-        head |= {"id": call_id_of(block, self.reply), "type": key}
+        head |= {"id": call_id_of(block, self.context), "type": key}
         body = {"name": block.name, field: ""}
         opening: dict[str, Json] = {**head, key: body}
         if self._native and block.extras:
@@ -325,7 +325,7 @@ class ChatStreamEncoder(StreamEncoder):
         self._flow_call(index, key, field)
         if block.kind is CallKind.CUSTOM and not custom:
             self._quote = _quote_inner
-            self.reply.ledger.add("tool.custom_emulated", block.path)
+            self.context.ledger.add("tool.custom_emulated", block.path)
             self.out.append(self._prefix + dumps('{"input":"') + self._suffix)
         self._whole(block.arguments)
 
@@ -386,7 +386,7 @@ def _quote_inner(text: str) -> bytes:
     return dumps(dumps(text)[1:-1].decode())
 
 
-def _wants_usage(reply: Reply) -> bool:
+def _wants_usage(context: ResponseContext) -> bool:
     """Return whether the client asked for usage in stream_options. Without a request, it gets usage."""
-    options = reply.body.get("stream_options")
-    return not reply.body or (isinstance(options, dict) and options.get("include_usage") is True)
+    options = context.body.get("stream_options")
+    return not context.body or (isinstance(options, dict) and options.get("include_usage") is True)

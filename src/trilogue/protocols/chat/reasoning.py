@@ -2,21 +2,24 @@
 
 The official schema has no reasoning. Servers invented `reasoning_content`, `reasoning`, `thinking`, `reasoning_details`
 and `thinking_blocks`; all of them are read. `reasoning_content` is written for text, and `reasoning_details` for values
-that must come back. Nothing here depends on whether it is a request or a response.
+that must come back, sealed ones included. Nothing here depends on whether it is a request or a response.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from trilogue.base.json_text import DECODE_ERRORS, dump_text, parse
 from trilogue.errors import UpstreamProtocolError
-from trilogue.jsontext.text import dump_text, parse
 from trilogue.model import PART_BREAK, SEAL_PREFIXES, Extras, Json, Opaque, OpaqueKind, Reasoning
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, PROTOCOL
-from trilogue.protocols.fields.reader import LooseFields
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.sealed import Cleaning, Wire, is_sealed_text, objects, replaced
+from trilogue.protocols.stream.response_context import ResponseContext
 
 REASONING_TEXTS = ("reasoning_content", "reasoning", "thinking")
 _SPELLINGS = (*REASONING_TEXTS, "reasoning_details", "thinking_blocks")
@@ -191,9 +194,9 @@ def merge_details(merged: list[dict[str, Json]], pieces: list[dict[str, Json]]) 
 class ReasoningWriter:
     """A writer for the reasoning of one response: text of all blocks in one string, values in a list of details."""
 
-    def __init__(self, reply: Reply) -> None:
-        self._reply = reply
-        self._native = reply.source is PROTOCOL
+    def __init__(self, context: ResponseContext) -> None:
+        self._context = context
+        self._native = context.source is PROTOCOL
         # Chat has one text; other protocols have blocks and parts, which a blank line separates.
         self._separator = "" if self._native else PART_BREAK
         self._length = 0
@@ -256,7 +259,7 @@ class ReasoningWriter:
             if self._native:
                 details = (entry for entry in entries(details_of(opaque)) if entry.get("type") != _CALL_SIGNATURE)
                 return [self._numbered(entry) for entry in details]
-            self._reply.ledger.add("reasoning.foreign_dropped", self._path)
+            self._context.ledger.add("reasoning.foreign_dropped", self._path)
             return []
         self._declare()
         entry: dict[str, Json] = {
@@ -273,10 +276,56 @@ class ReasoningWriter:
         """Declare, once per block, that its reasoning has no place in the official API."""
         if not self._declared:
             self._declared = True
-            self._reply.ledger.add("reasoning.nonstandard", self._path)
+            self._context.ledger.add("reasoning.nonstandard", self._path)
 
     def _numbered(self, entry: dict[str, Json]) -> dict[str, Json]:
         """Return an entry with its own index: clients merge entries that have the same one."""
         numbered = {**entry, "index": self._details}
         self._details += 1
         return numbered
+
+
+class _Call(Struct):
+    id: str | None = None
+
+
+class _Message(Struct):
+    tool_calls: list[_Call] | None = None
+    reasoning_details: Raw = Raw()
+
+
+class _Body(Struct):
+    messages: list[_Message]
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+
+
+def unsealed_calls(body: bytes) -> list[str]:
+    """Return the ids of the tool calls in messages without sealed values. Nothing else is parsed."""
+    if body.find(b'"tool_calls"') < 0:
+        return []
+    try:
+        messages = _decode(body).messages
+    except DECODE_ERRORS:
+        # The decoder of requests says what is wrong.
+        return []
+    unsealed = [message for message in messages if not is_sealed_text(message.reasoning_details)]
+    return [call.id for message in unsealed for call in message.tool_calls or () if call.id]
+
+
+def without_sealed(body: Wire, cleaning: Cleaning) -> Wire:
+    """Return the request without sealed values, which are declared; the same object if there are none."""
+    changed: dict[int, Wire] = {}
+    for position, message in objects(body.get("messages")):
+        details = message.get("reasoning_details")
+        sealed = [n for n, entry in objects(details) if cleaning.is_sealed(entry.get("data"))]
+        if sealed:
+            cleaning.ledger.add("reasoning.foreign_dropped", f"messages[{position}].reasoning_details")
+            remaining = [entry for n, entry in objects(details) if n not in sealed]
+            rest = {name: value for name, value in message.items() if name != "reasoning_details"}
+            if cleaning.reasoning_field and message.get("tool_calls"):
+                # The client has sent back all that it got. DeepSeek and Moonshot refuse a call without any reasoning.
+                rest.setdefault(cleaning.reasoning_field, " ")
+            changed[position] = {**rest, "reasoning_details": remaining} if remaining else rest
+    return replaced(body, "messages", changed)

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from trilogue.errors import UpstreamFailure
 from trilogue.model import MOST_TOKENS, Failure, FailureKind, Json, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
-from trilogue.protocols.fields.extras import add_extras
-from trilogue.protocols.fields.reader import token_count
-from trilogue.protocols.stream.reply import Reply, declare_doubts
+from trilogue.protocols.fields import add_extras, token_count
+from trilogue.protocols.stream.response_context import ResponseContext, declare_doubts
 
 _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
 """other fields for cached tokens than prompt_tokens_details.cached_tokens: DeepSeek, vLLM, LiteLLM, …"""
@@ -165,7 +164,7 @@ def _first(own: int | None, known: Figures, others: tuple[str, ...]) -> int | No
     return own
 
 
-def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
+def encode_usage(usage: Usage, context: ResponseContext) -> dict[str, Json]:
     """Return usage in the official form. Figures of Chat upstreams without a neutral name are written back."""
     prompt, output = usage.input, usage.output
     input_details: dict[str, Json] = {"cached_tokens": usage.cache_read or 0}
@@ -178,14 +177,14 @@ def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
         "prompt_tokens_details": input_details,
         "completion_tokens_details": {"reasoning_tokens": min(usage.reasoning, output) if usage.reasoning else 0},
     }
-    if reply.source is PROTOCOL:
+    if context.source is PROTOCOL:
         add_extras(body, usage.extras or {})
         return body
     if usage.cache_write_long:
-        reply.ledger.add("usage.cache_ttl", "usage")
+        context.ledger.add("usage.cache_ttl", "usage")
     if usage.searches or usage.fetches:
-        reply.ledger.add("usage.detail", "usage", "server tool counts")
-    declare_doubts(usage, reply.ledger)
+        context.ledger.add("usage.detail", "usage", "server tool counts")
+    declare_doubts(usage, context.ledger)
     return body
 
 
@@ -224,7 +223,7 @@ def _matched(extras: dict[str, Json]) -> str | None:
     return None
 
 
-def encode_stop(stop: Stop, calls: bool, reply: Reply) -> str:
+def encode_stop(stop: Stop, calls: bool, context: ResponseContext) -> str:
     """Return the finish_reason and declare what it cannot express.
 
     Calls, and nothing else, turn a stop into tool_calls.
@@ -232,11 +231,11 @@ def encode_stop(stop: Stop, calls: bool, reply: Reply) -> str:
     name, loss = _FINISH[stop.reason]
     if name in ("stop", "tool_calls"):
         name = "tool_calls" if calls else "stop"
-    if reply.source is not PROTOCOL:
+    if context.source is not PROTOCOL:
         if loss is not None:
-            reply.ledger.add(loss, reply.stop_path(stop), stop.reason.value)
+            context.ledger.add(loss, context.stop_path(stop), stop.reason.value)
         if stop.category is not None:
-            reply.ledger.add("refusal.category", reply.stop_path(stop), stop.category)
+            context.ledger.add("refusal.category", context.stop_path(stop), stop.category)
         if stop.detail is not None:
-            reply.ledger.add("stop.detail", reply.stop_path(stop), stop.detail)
+            context.ledger.add("stop.detail", context.stop_path(stop), stop.detail)
     return name

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from trilogue.model import CallKind, Json, Protocol, Role, Tier
-from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicy, refuse
+from trilogue.protocols.fields import DROP, SILENT, FieldPolicy, refuse
 
 PROTOCOL = Protocol.CHAT
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from trilogue.errors import Unsupported
 from trilogue.model import Caching, Protocol, Request, Tier
 from trilogue.protocols.codec import EncodingContext, Target
-from trilogue.protocols.content.ids import digest
+from trilogue.protocols.parts import digest
 
 # OpenAI's APIs refuse a longer prompt_cache_key.
 MAX_KEY = 64

@@ -27,9 +27,9 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.model.names import name_of
-from trilogue.profiles import Profile
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.ids import digest
+from trilogue.protocols.parts import digest
+from trilogue.vendors.profile import Profile
 
 # Mistral refuses tool call ids that are not nine letters and digits.
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")

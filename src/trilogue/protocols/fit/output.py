@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from trilogue.base.json_text import dump_text
 from trilogue.errors import Unsupported
-from trilogue.jsontext.text import dump_text
 from trilogue.model import FormatKind, OutputFormat, Protocol, Request, Role, Text, Turn
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fit.tools import close_objects, strict_form

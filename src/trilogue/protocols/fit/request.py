@@ -7,7 +7,6 @@ into the prompt adds a turn, so the conversation comes last.
 from __future__ import annotations
 
 from trilogue.model import NO_SAMPLING, Protocol, Request
-from trilogue.profiles import Profile
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fit.caching import fit_caching, fit_compatible, fit_identity, fit_include
 from trilogue.protocols.fit.content import fit_content
@@ -15,6 +14,7 @@ from trilogue.protocols.fit.output import fit_format, fit_limit, fit_verbosity
 from trilogue.protocols.fit.sampling import emulated_stops, fit_sampling, fit_stops
 from trilogue.protocols.fit.thinking import fit_thinking
 from trilogue.protocols.fit.tools import fit_tools
+from trilogue.vendors.profile import Profile
 
 __all__ = ["FITTED", "emulated_stops", "fit_request"]
 

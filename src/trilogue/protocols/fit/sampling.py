@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from trilogue.errors import Unsupported
 from trilogue.model import Protocol, Request, Sampling
-from trilogue.profiles import Profile
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fit.thinking import will_reason
+from trilogue.vendors.profile import Profile
 
 _RANDOMNESS = ("temperature", "top_p", "top_k")
 _PENALTIES = ("frequency_penalty", "presence_penalty", "logit_bias")

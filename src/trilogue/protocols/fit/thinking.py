@@ -3,6 +3,9 @@
 Chat Completions and Responses have levels of effort, and some Chat servers an on/off switch as well. Messages has
 modes, token budgets and levels: newer models take an effort and decide for themselves, older ones take a budget below
 the output limit. The result has only settings that the target's protocol can write.
+
+The levels themselves are here as well: their names, the nearest one that a model accepts, and how they relate to
+budgets.
 """
 
 from __future__ import annotations
@@ -10,16 +13,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.errors import Unsupported
-from trilogue.model import ChoiceMode, Effort, Protocol, Request, Thinking, ThinkingMode, ToolChoice
-from trilogue.profiles import Profile
-from trilogue.profiles.profile import ALL_EFFORTS
+from trilogue.model import ChoiceMode, Effort, Ledger, Protocol, Request, Thinking, ThinkingMode, ToolChoice
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.effort import (
-    BUDGETS,
-    declare_settings_overridden_by_effort,
-    effort_of_budget,
-    nearest_effort,
-)
+from trilogue.vendors.profile import ALL_EFFORTS, Profile
 
 OFF = Thinking(mode=ThinkingMode.DISABLED)
 _THINKS = (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
@@ -29,6 +25,34 @@ _SETTINGS = frozenset({"thinking", "reasoning", "reasoning_effort", "enable_thin
 _LEAST_BUDGET = 1024
 _RESPONSE_TOKENS = 4096
 """tokens that thinking leaves for the response if the output limit is our default; half of a small limit"""
+_EFFORT_ORDER = tuple(Effort)
+_EFFORT_LOSSES = {Effort.NONE: "effort.none", Effort.MINIMAL: "effort.minimal"}
+_BUDGET_LIMITS = (
+    (1_536, Effort.MINIMAL),
+    (4_096, Effort.LOW),
+    (16_384, Effort.MEDIUM),
+    (28_672, Effort.HIGH),
+    (49_152, Effort.XHIGH),
+)
+"""the largest budget of each effort: halfway between its budget in `BUDGETS` and the next one, so that an effort
+survives the way to a budget and back"""
+# Fixed numbers, independent of max_tokens: other gateways use shares of the limit, which cannot be converted back.
+BUDGETS = {
+    Effort.MINIMAL: 1_024,
+    Effort.LOW: 2_048,
+    Effort.MEDIUM: 8_192,
+    Effort.HIGH: 24_576,
+    Effort.XHIGH: 32_768,
+}
+"""the thinking tokens of each effort; `max` uses the whole output limit"""
+_EFFORTS = {effort.value: effort for effort in Effort}
+_OTHER_EFFORT_NAMES: dict[str, Effort | None] = {
+    **dict.fromkeys(("off", "disabled", "no"), Effort.NONE),
+    **dict.fromkeys(("min", "minimum", "lowest"), Effort.MINIMAL),
+    **dict.fromkeys(("normal", "standard", "moderate"), Effort.MEDIUM),
+    **dict.fromkeys(("", "auto", "default", "adaptive"), None),
+}
+"""names that are not higher than all known ones; None: the model's default"""
 
 
 def fit_messages_mode(request: Request, out: EncodingContext) -> Thinking | None:
@@ -335,3 +359,47 @@ def _switched_off(profile: Profile) -> Thinking | None:
     if Effort.NONE in profile.efforts:
         return Thinking(effort=Effort.NONE)
     return OFF if profile.thinking_switch else None
+
+
+def with_effort(name: str | None) -> Thinking:
+    """Return settings with the effort of this name, or the nearest one for a name that is not known.
+
+    Vendors have added levels only at the top so far (xhigh, max, ultra), so an unknown name is taken as the highest.
+    """
+    if name is None or name in _EFFORTS:
+        return Thinking(effort=None if name is None else _EFFORTS[name])
+    plain = name.strip().lower()
+    return Thinking(effort=_EFFORTS.get(plain) or _OTHER_EFFORT_NAMES.get(plain, Effort.MAX), effort_name=name)
+
+
+def effort_of_budget(budget: int, path: str, ledger: Ledger) -> Effort:
+    """Return the effort that is nearest to a token budget, and declare the loss."""
+    ledger.add("thinking.budget", path, str(budget))
+    return next((effort for most, effort in _BUDGET_LIMITS if budget <= most), Effort.MAX)
+
+
+def declare_settings_overridden_by_effort(thinking: Thinking, path: str, ledger: Ledger) -> None:
+    """Declare the settings for thinking that have no place next to an effort, which takes precedence."""
+    if thinking.mode in (ThinkingMode.DISABLED, ThinkingMode.BETWEEN_TOOLS):
+        ledger.add("thinking.mode", path, thinking.mode.value)
+    elif thinking.budget is not None:
+        ledger.add("thinking.budget", path, str(thinking.budget))
+
+
+def nearest_effort(wanted: Effort, accepted: tuple[Effort, ...], path: str, ledger: Ledger) -> Effort | None:
+    """Return the nearest level that the model accepts, the lower of two; None if it accepts none.
+
+    A request for some thinking never becomes `none`. A request for none becomes the lowest level if `none` is not
+    accepted.
+    """
+    if wanted in accepted:
+        return wanted
+    # `none` is not a neighbour of `low`: it would switch off the thinking that the client asked for.
+    thinking = tuple(level for level in accepted if level is not Effort.NONE)
+    if not thinking:
+        if wanted is not Effort.NONE:
+            ledger.add("param.dropped", path)
+        return None
+    ledger.add(_EFFORT_LOSSES.get(wanted, "effort.clamped"), path, wanted.value)
+    place = _EFFORT_ORDER.index(wanted)
+    return min(thinking, key=lambda level: abs(_EFFORT_ORDER.index(level) - place))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from trilogue.base.json_schema import is_object, nodes, with_each
 from trilogue.errors import Unsupported
-from trilogue.jsontext.schema import is_object, nodes, with_each
 from trilogue.model import CustomTool, FunctionTool, HostedTool, Json, Request, Tool
-from trilogue.profiles import Profile
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.openai.schema import fits_strict
+from trilogue.vendors.profile import Profile
 
 __all__ = ["close_objects", "fits_closed", "fits_strict", "is_plain_object", "plain_object", "strict_form"]
 

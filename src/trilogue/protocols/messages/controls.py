@@ -1,39 +1,47 @@
-"""Settings for the response, in both directions: sampling, output format, caching, tier, identity.
+"""Settings for the response, in both directions: sampling, output format, caching, tier, identity, thinking.
 
 The encoding functions write what the target's profile accepts and declare the rest. They do not know turns or tools;
-what they need of them comes as arguments. Settings for thinking are in `thinking.py`.
+what they need of them comes as arguments.
+
+Newer models take an effort and decide for themselves how much to think; older ones take a token budget. `fit.thinking`
+decides which one is sent.
+
+Clients of other protocols set no cache marks, because OpenAI caches without them and Anthropic does not. An agent sends
+the same beginning with every request. `add_marks` marks the body as it is sent, because only there turns and results
+are in their final place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from trilogue.errors import BadRequest, Unsupported
-from trilogue.model import (
-    CacheMark,
-    Extras,
-    FormatKind,
-    Json,
-    OutputFormat,
-    Request,
-    Sampling,
-    Tier,
-)
+from trilogue.model import CacheMark, Caching, Extras, FormatKind, Json, OutputFormat, Request, Sampling, Thinking, Tier
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.ids import short_user
-from trilogue.protocols.fields.extras import restore_extras
-from trilogue.protocols.fields.reader import Fields, Readers
+from trilogue.protocols.fields import Fields, Readers, restore_extras
+from trilogue.protocols.fit.thinking import with_effort
 from trilogue.protocols.messages.wire import (
     CACHE_TTLS,
+    DISPLAY,
     MAX_CACHE_MARKS,
     MAX_USER_LENGTH,
     REQUEST_TIERS,
+    THINKING,
+    THINKING_BLOCKS,
     Wire,
+    reverse,
 )
+from trilogue.protocols.parts import short_user
+from trilogue.protocols.sealed import objects
 
 V = TypeVar("V")
+_UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
+_LONG_TTL, _LONG_RETENTION = "12h", "24h"
+"""the lifetimes in OpenAI's cache settings that are longer than the usual one"""
 
 
 def take_cache(fields: Fields) -> CacheMark | None:
@@ -256,3 +264,123 @@ def declare_rest(request: Request, out: EncodingContext) -> None:
         out.ledger.add("cache.options", request.where("cache_options"))
     if caching is not None and caching.retention is not None:
         out.ledger.add("cache.options", request.where("cache_retention"))
+
+
+def decode_thinking(fields: Fields, config: Fields | None) -> Thinking | None:
+    """Return the settings of `thinking`, with the effort from `config`, which is `output_config`."""
+    known = with_effort(config.text("effort") if config else None)
+    thinking = fields.fields("thinking")
+    if thinking is None:
+        return None if known == Thinking() else known
+    result = replace(
+        known,
+        mode=take_enum(thinking, "type", THINKING),
+        budget=thinking.integer("budget_tokens"),
+        visibility=take_enum(thinking, "display", DISPLAY),
+    )
+    fields.keep("thinking", thinking)
+    return result
+
+
+_MODE_NAMES = reverse(THINKING)
+_DISPLAY_NAMES = {"auto": "summarized", "concise": "summarized", "detailed": "summarized", "omitted": "omitted"}
+
+
+def encode_thinking(wanted: Thinking | None, request: Request, out: EncodingContext) -> tuple[Wire | None, Wire]:
+    """Return `thinking`, and its part of `output_config`, for settings that already fit the model."""
+    if wanted is None:
+        return None, {}
+    config = {} if wanted.level is None else {"effort": wanted.level}
+    thinking: Wire = {}
+    if wanted.mode is not None:
+        thinking["type"] = _MODE_NAMES[wanted.mode]
+    if wanted.budget is not None:
+        thinking["budget_tokens"] = wanted.budget
+    if wanted.visibility is not None:
+        # Messages has one kind of summary.
+        if wanted.visibility in ("concise", "detailed"):
+            out.ledger.add("reasoning.visibility", request.where("visibility"))
+        thinking["display"] = _DISPLAY_NAMES.get(wanted.visibility, "summarized")
+    return thinking or None, config
+
+
+def loop_without_thinking(messages: Sequence[Wire]) -> int | None:
+    """Return the position of the assistant message that begins the open tool loop, if it does not begin with thinking.
+
+    None if it does, or if the conversation does not end in tool results. With a thinking budget, Anthropic requires
+    thinking there: a turn goes on over all of its calls and results. Later messages of the loop may lack it, because
+    many models think only once per turn. So the answer is the same for all requests of a loop.
+    """
+    first: int | None = None
+    for position in range(len(messages) - 1, -1, -1):
+        message = messages[position]
+        role = message.get("role")
+        if role == "assistant":
+            first = position
+        elif role == "user" and "tool_result" not in _kinds(message):
+            break
+    if first is None or messages[-1].get("role") == "assistant":
+        return None
+    return None if THINKING_BLOCKS.intersection(_kinds(messages[first])[:1]) else first
+
+
+def _kinds(message: Wire) -> list[str | None]:
+    content = message.get("content")
+    return [block.get("type") for _, block in objects(content)]
+
+
+def add_marks(body: Wire, caching: Caching | None) -> None:
+    """Mark the beginning and end of the prompt, the last user message, and the one before the last assistant message.
+
+    The beginning, the instructions, outlasts what clients add to the prompt or take away, as at a compaction. The last
+    user message is where the next request finds everything so far. The one before is where the last request had that
+    mark: Anthropic looks back at most 20 blocks for an earlier write, and a turn may have more. A request with neither
+    tools nor an assistant message is not part of a session: nothing would be read again.
+    """
+    messages: list[Wire] = body["messages"]
+    replies = [position for position, message in enumerate(messages) if message["role"] == "assistant"]
+    if (not replies and "tools" not in body) or _has_own_rules(caching):
+        return
+    control = {"type": "ephemeral", **({"ttl": "1h"} if _asks_for_long(caching) else {})}
+    # Tools come before the system prompt, so a mark there includes them.
+    prompt: list[Json] = body.get("system") or body.get("tools") or []
+    _mark_last(prompt[:1] if "system" in body else [], control)
+    _mark_last(prompt, control)
+    _mark_user(messages, control)
+    if replies:
+        _mark_user(messages[: replies[-1]], control)
+
+
+def _has_own_rules(caching: Caching | None) -> bool:
+    """Return whether the client wants nothing cached but what it marks itself."""
+    return caching is not None and (caching.options or {}).get("mode") == "explicit"
+
+
+def _asks_for_long(caching: Caching | None) -> bool:
+    if caching is None:
+        return False
+    return caching.retention == _LONG_RETENTION or (caching.options or {}).get("ttl") == _LONG_TTL
+
+
+def _mark_user(messages: list[Wire], control: Wire) -> None:
+    """Mark the last user message. A system message after it is not part of what the next request has there."""
+    for message in reversed(messages):
+        if message["role"] == "user":
+            _mark_last(message["content"], control)
+            return
+
+
+def _mark_last(blocks: Iterable[Json], control: Wire) -> None:
+    """Mark the last block or tool that may have a mark."""
+    for block in reversed(list(blocks)):
+        if _is_markable(block):
+            block["cache_control"] = dict(control)
+            return
+
+
+def _is_markable(block: Wire) -> bool:
+    """Return whether Anthropic accepts a mark: not on thinking, empty text, or a tool that is loaded later."""
+    kind = block.get("type")
+    if kind == "text":
+        return bool(block["text"].strip())
+    return kind not in _UNMARKABLE and not block.get("defer_loading")

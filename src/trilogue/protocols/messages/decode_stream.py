@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from trilogue.base.json_text import DECODE_ERRORS, parse_object, parse_upstream
+from trilogue.base.partial_json import is_cut
+from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
-from trilogue.jsontext.pieces import is_cut
-from trilogue.jsontext.text import DECODE_ERRORS, parse_object, parse_upstream
 from trilogue.model import (
     CUT_SHORT,
     Block,
@@ -36,15 +37,13 @@ from trilogue.model import (
     ResponseStart,
     events_of,
 )
-from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
-from trilogue.protocols.messages.calls import arguments_of
-from trilogue.protocols.messages.decode_content import FLOWING, begin_block, decode_block, decode_citation
-from trilogue.protocols.messages.decode_response import decode_response, has_calls, is_direct
+from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
+from trilogue.protocols.messages.content import FLOWING, begin_block, decode_block, decode_citation
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
+from trilogue.protocols.messages.response import decode_response, has_calls, is_direct
 from trilogue.protocols.messages.usage import INPUT_COUNTS, decode_stop, decode_usage
-from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent
+from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent, arguments_of
 from trilogue.protocols.stream.decoder import NOTHING, StreamDecoder, ignore_text
-from trilogue.sse import SseEvent
 
 _decode_delta = msgspec.json.Decoder(BlockDeltaEvent).decode
 

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from trilogue.base.json_text import dump, dumps
+from trilogue.base.partial_json import closing, complete_object
+from trilogue.base.sse import COMMENT, frame
 from trilogue.errors import UpstreamProtocolError
-from trilogue.jsontext.pieces import closing, complete_object
-from trilogue.jsontext.text import dump, dumps
 from trilogue.model import (
     CUT_SHORT,
     PART_BREAK,
@@ -38,16 +39,15 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols.failure.codes import in_stream
-from trilogue.protocols.fields.extras import add_extras
-from trilogue.protocols.messages.encode_response import MessageWriter
+from trilogue.protocols.failure import in_stream
+from trilogue.protocols.fields import add_extras
 from trilogue.protocols.messages.errors import encode_failure
+from trilogue.protocols.messages.response import MessageWriter
 from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder, written_events
-from trilogue.protocols.stream.reply import Reply, declare_doubts
-from trilogue.sse import COMMENT, frame
+from trilogue.protocols.stream.response_context import ResponseContext, declare_doubts
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _START = b'event: message_start\ndata: {"type":"message_start","message":%b}\n\n' + PING
@@ -67,9 +67,9 @@ class MessagesStreamEncoder(StreamEncoder):
 
     protocol = PROTOCOL
 
-    def __init__(self, reply: Reply) -> None:
-        super().__init__(reply)
-        self._message = MessageWriter(reply)
+    def __init__(self, context: ResponseContext) -> None:
+        super().__init__(context)
+        self._message = MessageWriter(context)
         self._next = 0
         """the index of the next block"""
         self._block: Block | None = None
@@ -110,26 +110,26 @@ class MessagesStreamEncoder(StreamEncoder):
     def on_start(self, event: ResponseStart) -> None:
         native = self._message.native
         usage, tier = event.usage, event.tier
-        if usage is None and self.reply.body and not native:
+        if usage is None and self.context.body and not native:
             # Other protocols have it at the end, which corrects this. Clients watch the size of their context with it,
             # and some, such as LangChain for JavaScript, never read the input tokens of message_delta.
-            usage = Usage(fresh=self.reply.input_tokens(), estimated=True)
+            usage = Usage(fresh=self.context.input_tokens(), estimated=True)
         self._start_usage, self._start_tier = usage, tier
         message: Wire = {
             "id": self._message.message_id(event.id),
             "type": "message",
             "role": "assistant",
-            "model": self.reply.model or event.model,
+            "model": self.context.model or event.model,
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
             "stop_details": None,
-            "usage": encode_usage(usage, tier, native, self.reply.ledger),
+            "usage": encode_usage(usage, tier, native, self.context.ledger),
         }
         if native and event.extras:
             add_extras(message, event.extras)
         elif event.extras:
-            openai_moderation.declare(event.extras.get("moderation"), self.reply.ledger)
+            openai_moderation.declare(event.extras.get("moderation"), self.context.ledger)
         self.out.append(_START % dump(message))
 
     def on_block_start(self, event: BlockStart) -> None:
@@ -206,7 +206,7 @@ class MessagesStreamEncoder(StreamEncoder):
         if type(self._block) is ToolCall and (self._closing or not self._has_arguments):
             self._send_arguments(self._block, event.text)
         elif self._prefix and event.text:
-            self.out.append(self.more(event.text))
+            self.out.append(self.encode_text(event.text))
 
     def _send_arguments(self, call: ToolCall, text: str) -> None:
         """Send arguments that are free text, or the first ones of a call.
@@ -217,7 +217,7 @@ class MessagesStreamEncoder(StreamEncoder):
         if begins:
             self._has_arguments = True
             if begins != "{":
-                self.reply.ledger.add("arguments.invalid_json", call.path)
+                self.context.ledger.add("arguments.invalid_json", call.path)
                 self._wrap('{"_raw":"')
         self._append(dumps(text)[1:-1].decode() if self._closing else text)
 
@@ -227,7 +227,7 @@ class MessagesStreamEncoder(StreamEncoder):
         self._has_arguments = True
         self._closing = '"}'
 
-    def more(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         if self._pieces is not None:
             self._pieces.append(text)
         return self._prefix + dumps(text) + _SUFFIX
@@ -251,7 +251,7 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def on_logprobs(self, event: LogprobsDelta) -> None:
         if self._block is not None:
-            self.reply.ledger.add("logprobs.dropped", self._block.path)
+            self.context.ledger.add("logprobs.dropped", self._block.path)
 
     def on_block_stop(self, event: BlockStop) -> None:
         block = self._block
@@ -299,13 +299,13 @@ class MessagesStreamEncoder(StreamEncoder):
             # Servers that sign nothing send an empty one, which clients wait for.
             self._delta({"type": "signature_delta", "signature": opaque.value if opaque is not None else ""})
         else:
-            self.reply.ledger.add("reasoning.foreign_dropped", block.path, "shown, but cannot be sent back")
+            self.context.ledger.add("reasoning.foreign_dropped", block.path, "shown, but cannot be sent back")
 
     def on_finish(self, event: Finish) -> None:
         self._complete_hosted(None)
-        message, ledger = self._message, self.reply.ledger
+        message, ledger = self._message, self.context.ledger
         self._check_ends(event)
-        stop = encode_stop(event.stop, called=message.called, refused=message.refused, reply=self.reply)
+        stop = encode_stop(event.stop, called=message.called, refused=message.refused, context=self.context)
         if self._next == 0 and not message.native and stop["stop_reason"] == "end_turn":
             self._open(_TEXT, b"text_delta", b"text")
             self.out.append(_STOP % 0)
@@ -338,10 +338,10 @@ class MessagesStreamEncoder(StreamEncoder):
             if event.stop.reason not in CUT_SHORT:
                 raise UpstreamProtocolError("the arguments of a tool call are not a JSON object")
             if complete_object(arguments) is None:
-                self.reply.ledger.add("arguments.invalid_json", path)
+                self.context.ledger.add("arguments.invalid_json", path)
 
     def on_failed(self, event: Failed) -> None:
-        self.out.append(frame("error", dump(encode_failure(in_stream(event.failure), self.reply.request_id))))
+        self.out.append(frame("error", dump(encode_failure(in_stream(event.failure), self.context.request_id))))
 
     def _open(self, block: Wire, delta: bytes, field: bytes) -> None:
         self.out.append(_OPEN % (self._next, dump(block)))
@@ -352,7 +352,7 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def _append(self, text: str) -> None:
         if text:
-            self.out.append(self.more(text))
+            self.out.append(self.encode_text(text))
 
     def _delta(self, delta: Wire) -> None:
         self.out.append(_DELTA % (self._next - 1, dump(delta)))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from trilogue.model import Json
 from trilogue.protocols.endpoint import Endpoint, LimitHeaders, ListedModel, Models, OtherEndpoint, TokenCounting, Wire
-from trilogue.protocols.messages.encode_request import extra_headers
+from trilogue.protocols.messages.request import extra_headers
 from trilogue.protocols.messages.wire import LONG_CONTEXT_BETA, PROTOCOL
 
 _KEY_HEADER = "x-api-key"

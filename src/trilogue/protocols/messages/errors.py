@@ -11,12 +11,19 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from trilogue.jsontext.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.model import Failure, FailureKind, Json
 from trilogue.protocols.codec import ErrorReply
-from trilogue.protocols.failure.codes import OURS, STATUSES, TOO_LONG, error_text, reply_status
-from trilogue.protocols.failure.retry import retry_after, retry_headers
-from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols.failure import (
+    OURS,
+    STATUSES,
+    TOO_LONG,
+    error_text,
+    reply_status,
+    retry_after,
+    retry_headers,
+)
+from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.messages.wire import PROTOCOL
 
 _TYPES = {

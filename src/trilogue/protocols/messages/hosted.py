@@ -1,33 +1,45 @@
 """Calls and results of tools that the provider runs, in both directions.
 
 Decoding keeps the wire object as `native`, so that it can be written back exactly. Calls and results of other protocols
-are written if this one has a form for them: web search, fetch, code and MCP.
+are written if this one has a form for them: web search, fetch, code and MCP. `TOOL_SEARCH` is the provider's search for
+tools as clients of this protocol know it, for upstreams without one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from trilogue.jsontext.text import dump_text, parse_object
+from trilogue.base.json_text import dump_text, parse_object
 from trilogue.model import (
+    Block,
     HostedCall,
     HostedKind,
     HostedResult,
+    HostedTool,
     Json,
     Ledger,
     Opaque,
     OpaqueKind,
     SearchHit,
 )
-from trilogue.protocols.content.ids import derive_id, digest, safe_call_id
-from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE
-from trilogue.protocols.fields.reader import Fields, LooseFields
-from trilogue.protocols.messages.calls import arguments_of
+from trilogue.protocols.fields import Fields, LooseFields
 from trilogue.protocols.messages.controls import take_cache
-from trilogue.protocols.messages.wire import SERVER_RESULTS, SERVER_TOOLS
+from trilogue.protocols.messages.wire import SERVER_RESULTS, SERVER_TOOLS, TOOL_VERSION, arguments_of
+from trilogue.protocols.parts import TOOL_NAME, TOOL_REFERENCE, derive_id, digest, safe_call_id
+from trilogue.protocols.tool_search import (
+    ABOUT,
+    AnsweredSearch,
+    SearchCall,
+    SearchFunction,
+    ToolSearchForm,
+    ToolSearchResult,
+    Wire,
+)
 
 _CODE_INPUT = {"bash_code_execution": "command"}
 """the field with the code, for tools that have it in another field than `code`"""
+_REGEX = "tool_search_tool_regex"
+_WORDS = "tool_search_tool_bm25"
 
 
 def decode_call(fields: Fields, value: Json) -> HostedCall:
@@ -180,7 +192,7 @@ OWN_CALL = "srvtoolu_trl"
 def call_id_for(kind: HostedKind, call_id: str) -> str:
     """Return the id of a hosted call in the form that this protocol requires; the same for a call and its result."""
     prefix = "mcptoolu_" if kind is HostedKind.MCP else "srvtoolu_"
-    # Ids of Messages itself come back unchanged; others get a mark that `sealed.py` recognises.
+    # Ids of Messages itself come back unchanged; others get a mark that `reasoning.py` recognises.
     return safe_call_id(call_id) if call_id.startswith(prefix) else f"{prefix}trl{digest(call_id)}"
 
 
@@ -291,3 +303,60 @@ def as_note(call: HostedCall, result: HostedResult | None) -> str:
     text = (result.text or result.error) if result else None
     label = f"{call.server}.{call.name}" if call.server else call.name or call.tool.value
     return f"[{label} {call.input or dump_text({})}]" + (f" {text}" if text else "")
+
+
+def search_function(tool: HostedTool) -> SearchFunction:
+    """Return the function that replaces a search."""
+    kind = TOOL_VERSION.sub("", tool.type)
+    if kind == _REGEX:
+        argument, what = "pattern", "A Python regular expression, at most 200 characters, such as weather|forecast."
+        what += " It distinguishes upper and lower case; begin with (?i) to ignore that."
+    else:
+        argument, what = "query", "What the tool should do, in a few words."
+    fields: Wire = {argument: {"type": "string", "description": what}}
+    return SearchFunction(
+        name=tool.name or kind,
+        argument=argument,
+        description=ABOUT,
+        parameters={"type": "object", "properties": fields, "required": [argument]},
+        pattern=kind == _REGEX,
+    )
+
+
+def search_call(block: Block) -> SearchCall | None:
+    """Return a search of the history."""
+    if type(block) is not HostedCall or block.tool is not HostedKind.TOOL_SEARCH:
+        return None
+    return SearchCall(block.id, block.input or "{}")
+
+
+def search_result(block: Block) -> ToolSearchResult | None:
+    """Return the result of a search of the history."""
+    if type(block) is not HostedResult or block.tool is not HostedKind.TOOL_SEARCH:
+        return None
+    if block.error is not None:
+        return ToolSearchResult(error=block.error)
+    content = LooseFields(LooseFields(block.native).mapping("content"))
+    names = [LooseFields(one).text("tool_name") for one in content.items("tool_references") or ()]
+    return ToolSearchResult(tuple([(None, name) for name in names if name]))
+
+
+def search_blocks(search: AnsweredSearch) -> tuple[Block, Block]:
+    """Return a search with its result."""
+    call_id, kind = f"{OWN_CALL}{search.id}", HostedKind.TOOL_SEARCH
+    names = "\n".join(tool.name for tool in search.tools)
+    error = f"{search.error}: {search.message}" if search.message else search.error
+    return (
+        HostedCall(id=call_id, tool=kind, name=search.name, input=dump_text(search.arguments)),
+        HostedResult(call_id=call_id, tool=kind, text=names or None, error=error or None),
+    )
+
+
+def continued_search(request: Wire, response: Wire) -> Wire:
+    """Return a request with the turn so far at its end."""
+    return {**request, "messages": [*request["messages"], {"role": "assistant", "content": response["content"]}]}
+
+
+TOOL_SEARCH = ToolSearchForm(
+    function=search_function, call=search_call, result=search_result, blocks=search_blocks, continued=continued_search
+)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage, UsedBesides
-from trilogue.protocols.fields.reader import Kinds, LooseFields, TokenCount, sort_fields
+from trilogue.protocols.fields import Kinds, LooseFields, TokenFigure, sort_fields
 from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, Wire, reverse
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
@@ -48,17 +48,17 @@ def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
 
 
 _USAGE: Kinds = {
-    "cache_creation_input_tokens": TokenCount,
-    "input_tokens": TokenCount,
-    "cache_read_input_tokens": TokenCount,
-    "output_tokens": TokenCount,
+    "cache_creation_input_tokens": TokenFigure,
+    "input_tokens": TokenFigure,
+    "cache_read_input_tokens": TokenFigure,
+    "output_tokens": TokenFigure,
     "server_tool_use": object,
     "cache_creation": object,
     "output_tokens_details": object,
 }
-_LIFETIMES: Kinds = {"ephemeral_5m_input_tokens": TokenCount, "ephemeral_1h_input_tokens": TokenCount}
-_DETAILS: Kinds = {"thinking_tokens": TokenCount}
-_TOOLS: Kinds = {"web_search_requests": TokenCount, "web_fetch_requests": TokenCount}
+_LIFETIMES: Kinds = {"ephemeral_5m_input_tokens": TokenFigure, "ephemeral_1h_input_tokens": TokenFigure}
+_DETAILS: Kinds = {"thinking_tokens": TokenFigure}
+_TOOLS: Kinds = {"web_search_requests": TokenFigure, "web_fetch_requests": TokenFigure}
 _COUNTED_STEPS = ("message", "fallback_message")
 """the types of steps that are part of the other figures"""
 _CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")
@@ -245,18 +245,18 @@ def _with_details(stop: Stop, fields: LooseFields) -> Stop:
 _STOP_NAMES = reverse(STOPS)
 
 
-def encode_stop(stop: Stop, *, called: bool, refused: bool, reply: Reply) -> Wire:
+def encode_stop(stop: Stop, *, called: bool, refused: bool, context: ResponseContext) -> Wire:
     """Return `stop_reason`, `stop_sequence` and `stop_details`.
 
     `called`: there is a tool_use block. `refused`: the model refused in its own words.
     """
-    native = reply.source is PROTOCOL
+    native = context.source is PROTOCOL
     reason = stop.reason
     # vLLM and SGLang report the sequence but finish with `stop`.
-    if reason is StopReason.END and stop.sequence is not None and stop.sequence in _client_stops(reply.body):
+    if reason is StopReason.END and stop.sequence is not None and stop.sequence in _client_stops(context.body):
         reason = StopReason.STOP_SEQUENCE
     if reason is StopReason.STOP_SEQUENCE and stop.sequence is None and not native:
-        reply.ledger.add("stop.which", reply.stop_path(stop))
+        context.ledger.add("stop.which", context.stop_path(stop))
         reason = StopReason.END
     # Anthropic has no refusals in the model's words: one in a response of its own comes from a policy.
     if reason in (StopReason.END, StopReason.TOOL_CALLS) and (refused or not native):
@@ -266,7 +266,7 @@ def encode_stop(stop: Stop, *, called: bool, refused: bool, reply: Reply) -> Wir
     if stop.detail is not None and native:
         name = stop.detail
     elif stop.detail is not None:
-        reply.ledger.add("stop.detail", reply.stop_path(stop), stop.detail)
+        context.ledger.add("stop.detail", context.stop_path(stop), stop.detail)
     sequence = stop.sequence if reason is StopReason.STOP_SEQUENCE else None
     extras = stop.extras if native else None
     details = _stop_details(stop, reason, extras or {}) if extras or reason is StopReason.REFUSAL else None

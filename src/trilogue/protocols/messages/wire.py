@@ -1,6 +1,6 @@
 """The names of Messages: request fields, policies for extras, enum tables, structs for fast stream decoding.
 
-It has data only. Tables map wire names to neutral ones; `reverse` returns the other direction.
+Tables map wire names to neutral ones; `reverse` returns the other direction.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from trilogue.base.json_text import dump_text
+from trilogue.errors import BadRequest, TrilogueError, UpstreamProtocolError
 from trilogue.model import HostedKind, Json, Protocol, SourceKind, StopReason, ThinkingMode, Tier
-from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
+from trilogue.protocols.fields import DROP, SILENT, FieldPolicies, FieldPolicy, Fields, LooseFields, refuse
 
 Wire = dict[str, Json]
 """a JSON object in the form that is sent"""
@@ -267,3 +269,18 @@ class BlockDeltaEvent(Struct, gc=False, forbid_unknown_fields=True):
 def may_lack_results(body: bytes) -> bool:
     """Return whether a history may have more tool calls than results, or fewer."""
     return body.count(b'"tool_use"') != body.count(b'"tool_result"')
+
+
+def arguments_of(value: Json, fields: Fields) -> str:
+    """Return tool input as the string that the model wrote, as far as it is known.
+
+    Raises `BadRequest` for a request, or `UpstreamProtocolError` for a response, if it cannot be written as JSON.
+    """
+    # Some servers send the input as a string, as Chat does.
+    if value is None or type(value) is str:
+        return value or ""
+    try:
+        return dump_text(value)
+    except TrilogueError:
+        fault = UpstreamProtocolError if isinstance(fields, LooseFields) else BadRequest
+        raise fault(f"{fields.at('input')} cannot be written as JSON") from None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from trilogue.model import CacheMark, Json, Ledger, Request
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.fields.reader import Fields
+from trilogue.protocols.fields import Fields
 
 NAME = "prompt_cache_breakpoint"
 _SECONDS = {"30m": 1_800, "12h": 43_200}

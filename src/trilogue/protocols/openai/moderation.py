@@ -7,29 +7,29 @@ from __future__ import annotations
 
 from trilogue.model import Json, Ledger
 from trilogue.protocols.openai.errors import FAMILY
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 _ONE, _LIST = "moderation_result", "moderation_results"
 
 
-def for_chat(moderation: Json, reply: Reply) -> Json:
+def for_chat(moderation: Json, context: ResponseContext) -> Json:
     """Return the `moderation` of a Responses response in Chat's form; None, and a declared loss, if it has none."""
     # Other families have no moderation results; those of Chat itself are extras and need no conversion.
-    if not _is_openai(reply) or not isinstance(moderation, dict):
-        return declare(moderation, reply.ledger)
+    if not _is_openai(context) or not isinstance(moderation, dict):
+        return declare(moderation, context.ledger)
     return {name: _as_list(side) for name, side in moderation.items()}
 
 
-def for_responses(moderation: Json, reply: Reply) -> Json:
+def for_responses(moderation: Json, context: ResponseContext) -> Json:
     """Return the `moderation` of a Chat response in Responses' form; None, and a declared loss, if it has none."""
     sides = {name: _as_one(side) for name, side in moderation.items()} if isinstance(moderation, dict) else {}
-    if not _is_openai(reply) or not sides or None in sides.values():
-        return declare(moderation, reply.ledger)
+    if not _is_openai(context) or not sides or None in sides.values():
+        return declare(moderation, context.ledger)
     return sides
 
 
-def _is_openai(reply: Reply) -> bool:
-    return reply.source is not None and reply.source.traits.family == FAMILY
+def _is_openai(context: ResponseContext) -> bool:
+    return context.source is not None and context.source.traits.family == FAMILY
 
 
 def declare(moderation: Json, ledger: Ledger) -> None:

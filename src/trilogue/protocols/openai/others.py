@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from trilogue.model import Json, Usage
 from trilogue.protocols.endpoint import OtherEndpoint
-from trilogue.protocols.fields.reader import token_count
+from trilogue.protocols.fields import token_count
 
 
 def decode_usage(value: Json) -> Usage | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.jsontext.schema import is_object, nodes
+from trilogue.base.json_schema import is_object, nodes
 from trilogue.model import FormatKind, Json, Ledger, OutputFormat
 
 FORMATS = {"text": FormatKind.TEXT, "json_object": FormatKind.JSON, "json_schema": FormatKind.SCHEMA}

@@ -1,29 +1,23 @@
-"""Settings for the response, in both directions: sampling, output format, caching, tier, identity.
+"""Settings for the response, in both directions: sampling, output format, caching, tier, identity, thinking.
 
 Decoding takes fields out of the request; encoding returns a part of the body for each group. The profile of a model
-says what it does not accept, never its name. Settings for thinking are in `thinking.py`.
+says what it does not accept, never its name.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from trilogue.errors import BadRequest, Unsupported
-from trilogue.model import (
-    Caching,
-    FormatKind,
-    Json,
-    OutputFormat,
-    Protocol,
-    Request,
-    Sampling,
-    Tier,
-)
+from trilogue.model import Caching, FormatKind, Json, OutputFormat, Protocol, Request, Sampling, Thinking, Tier
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.ids import short_user
-from trilogue.protocols.fields.reader import Fields, Readers
+from trilogue.protocols.fields import Fields, Readers
+from trilogue.protocols.fit.thinking import with_effort
 from trilogue.protocols.openai.cache import declare_cache_lifetime
 from trilogue.protocols.openai.schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
+from trilogue.protocols.parts import short_user
 from trilogue.protocols.responses.wire import MAX_USER_LENGTH, TIERS
 
 
@@ -208,3 +202,20 @@ def encode_user(user: str, request: Request, out: EncodingContext) -> dict[str, 
 def given(body: dict[str, Json]) -> dict[str, Json]:
     """Return the fields that have a value."""
     return {name: value for name, value in body.items() if value is not None}
+
+
+def decode_thinking(fields: Fields) -> Thinking | None:
+    """Return the settings of the `reasoning` object."""
+    reasoning = fields.fields("reasoning")
+    if reasoning is None:
+        return None
+    thinking = replace(with_effort(reasoning.text("effort")), visibility=reasoning.text("summary"))
+    fields.keep("reasoning", reasoning)
+    return thinking
+
+
+def encode_thinking(thinking: Thinking, out: EncodingContext) -> dict[str, Json]:
+    """Return the `reasoning` object as a field of the body."""
+    summary = thinking.visibility if out.native or thinking.visibility != "omitted" else None
+    written = given({"effort": thinking.level, "summary": summary})
+    return {"reasoning": written} if written or out.native else {}

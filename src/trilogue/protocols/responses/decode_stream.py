@@ -2,7 +2,7 @@
 
 In: SSE events. Out: model events. Items are matched by output index, and parts by their index in the item, because ids
 change with every event on some servers. What a server leaves out is taken from later events: from the item when it is
-done, or from the final response. What an item emits while it grows is in `open_items.py`.
+done, or from the final response. What an item emits while it grows is in `stream_assembly.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import TypeVar
 
 import msgspec
 
+from trilogue.base.json_text import DECODE_ERRORS, parse_upstream
+from trilogue.base.sse import SseEvent
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
-from trilogue.jsontext.text import DECODE_ERRORS, parse_upstream
 from trilogue.model import (
     CUT_SHORT,
     Block,
@@ -27,11 +28,11 @@ from trilogue.model import (
     ResponseStart,
     Text,
 )
-from trilogue.protocols.fields.reader import LooseFields, sort_fields
-from trilogue.protocols.responses.decode_content import decode_annotation
-from trilogue.protocols.responses.decode_response import Envelope, other_fields, read_envelope, response_of
+from trilogue.protocols.fields import LooseFields, sort_fields
+from trilogue.protocols.responses.content import decode_annotation
 from trilogue.protocols.responses.errors import decode_failure, failure_of_response
-from trilogue.protocols.responses.open_items import (
+from trilogue.protocols.responses.response import Envelope, other_fields, read_envelope, response_of
+from trilogue.protocols.responses.stream_assembly import (
     OPEN_ITEMS,
     OpenCallItem,
     OpenItem,
@@ -43,7 +44,6 @@ from trilogue.protocols.responses.open_items import (
 from trilogue.protocols.responses.usage import awaits_client, decode_stop
 from trilogue.protocols.responses.wire import FAILED, ITEM_EVENT, PROTOCOL, ItemDelta
 from trilogue.protocols.stream.decoder import NOTHING, StreamDecoder
-from trilogue.sse import SseEvent
 
 _TEXT = "response.output_text.delta"
 _TEXT_BYTES = _TEXT.encode()

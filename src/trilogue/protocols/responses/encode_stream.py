@@ -1,9 +1,12 @@
-"""The encoder for streamed Responses responses, and for whole ones.
+"""The encoder for streamed Responses responses, for whole ones, and for the response object around their output.
 
 In: the model events of one response, one block at a time. Out: the events that the official API would send: two
 lifecycle events, items one after the other with their parts, and one terminal event with everything. A whole response
 is the content of that terminal event, made of the same items without their events. How items are written is in
-`output_items.py` and `output_calls.py`.
+`output_items.py`.
+
+The response object has echoes of the client's request, or the fields that an upstream of this protocol sent, the
+service tier and the usage of hosted tools.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from typing import Any
 
 from msgspec import Raw
 
+from trilogue.base.json_text import dump, dumps
 from trilogue.errors import InternalError, UpstreamProtocolError
-from trilogue.jsontext.text import dump, dumps
 from trilogue.model import (
     Audio,
     Block,
@@ -38,24 +41,78 @@ from trilogue.model import (
     Stop,
     StopReason,
     Text,
+    Tier,
     ToolCall,
 )
-from trilogue.protocols.content.ids import derive_id, safe_call_id
-from trilogue.protocols.failure.codes import in_stream
+from trilogue.protocols.failure import in_stream
 from trilogue.protocols.openai import moderation as openai_moderation
-from trilogue.protocols.responses.agents import encrypted_tools
+from trilogue.protocols.parts import derive_id, safe_call_id
+from trilogue.protocols.responses.codex import encrypted_tools
 from trilogue.protocols.responses.errors import encode_failure, streamed_code
 from trilogue.protocols.responses.hosted import ITEM_TYPES
-from trilogue.protocols.responses.output_calls import CallItem, DroppedItem, HostedItem, NativeItem
-from trilogue.protocols.responses.output_items import NO_LOGPROBS, MessageItem, OutputItem, ReasoningItem, done_item
-from trilogue.protocols.responses.snapshot import echo, is_upstreams_own, service_tier, tool_usage
+from trilogue.protocols.responses.output_items import (
+    NO_LOGPROBS,
+    CallItem,
+    DroppedItem,
+    HostedItem,
+    MessageItem,
+    NativeItem,
+    OutputItem,
+    ReasoningItem,
+    done_item,
+)
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, SEARCH_ITEMS, TERMINAL
 from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder, written_events
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import ResponseContext
 
 MOST_OUTPUT = 32 * 1024 * 1024
 """the maximum size of all items in bytes: they are kept, and repeated at the end"""
+_REQUIRED: dict[str, Json] = {
+    "error": None,
+    "incomplete_details": None,
+    "instructions": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "temperature": 1.0,
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": 1.0,
+}
+"""the fields that the official types require of every response, with the value if there is nothing to say"""
+_ECHOED: dict[str, Json] = {
+    **_REQUIRED,
+    "background": False,
+    "frequency_penalty": 0.0,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "presence_penalty": 0.0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "prompt_cache_retention": None,
+    "safety_identifier": None,
+    "service_tier": "auto",
+    "top_logprobs": 0,
+    "truncation": "disabled",
+    "user": None,
+}
+"""echoes of the request, with the protocol's default for what the client left out"""
+_OBJECTS: tuple[tuple[str, dict[str, Json]], ...] = (
+    ("reasoning", {"effort": None, "summary": None}),
+    ("text", {"format": {"type": "text"}}),
+)
+"""echoes that are objects, of which the client may have set some fields"""
+_EXPECTED: dict[str, Json] = {
+    **_REQUIRED,
+    "max_output_tokens": None,
+    "previous_response_id": None,
+    **dict(_OBJECTS),
+    "truncation": "disabled",
+}
+"""what clients read from every snapshot, for upstreams of this protocol that leave some of it out"""
+_ONLY_IF_SENT = ("prompt", "conversation", "prompt_cache_options")
+_FUNCTION: dict[str, Json] = {"description": None, "parameters": None, "strict": False}
+"""what the echo of a function always has; tools without `strict` are offered as not strict"""
 
 
 class ResponsesStreamEncoder(StreamEncoder):
@@ -63,9 +120,9 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     protocol = PROTOCOL
 
-    def __init__(self, reply: Reply) -> None:
-        super().__init__(reply)
-        self.native = reply.source is PROTOCOL
+    def __init__(self, context: ResponseContext) -> None:
+        super().__init__(context)
+        self.native = context.source is PROTOCOL
         self._sequence = 0
         self._id = ""
         self._created = 0
@@ -107,7 +164,7 @@ class ResponsesStreamEncoder(StreamEncoder):
             item.take(shown)
             if not item.goes_on:
                 self._complete_item(False)
-        status, incomplete = encode_stop(response.stop, self.reply)
+        status, incomplete = encode_stop(response.stop, self.context)
         refusal = self._explanation(response.stop) if response.stop.reason is StopReason.REFUSAL else None
         if refusal is not None:
             self._complete_item(False)
@@ -118,16 +175,16 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def _begin(self, start: ResponseStart | Response) -> None:
         """Set what is known about a response before its first block."""
-        reply = self.reply
-        self._id = reply.response_id or _response_id(start, reply, native=self.native)
-        self._created = start.created if start.created is not None else reply.created
+        context = self.context
+        self._id = context.response_id or _response_id(start, context, native=self.native)
+        self._created = start.created if start.created is not None else context.created
         self._base = {
             "id": self._id,
             "object": "response",
             "created_at": self._created,
             "status": "in_progress",
-            **echo(reply, start.extras),
-            "model": reply.model or start.model,
+            **echo(context, start.extras),
+            "model": context.model or start.model,
             "output": [],
             "usage": None,
         }
@@ -136,7 +193,7 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def _moderation(self, extras: dict[str, Json]) -> dict[str, Json]:
         """Return the results of moderation, which Chat has at the end of a stream."""
-        found = openai_moderation.for_responses(extras.get("moderation"), self.reply)
+        found = openai_moderation.for_responses(extras.get("moderation"), self.context)
         return {"moderation": found} if found else {}
 
     def _complete_item(self, incomplete: bool) -> dict[str, Json] | None:
@@ -158,12 +215,12 @@ class ResponsesStreamEncoder(StreamEncoder):
         final |= {
             "status": status,
             "output": self._items(),
-            "usage": encode_usage(end.usage, self.native, self.reply.ledger),
+            "usage": encode_usage(end.usage, self.native, self.context.ledger),
             "incomplete_details": incomplete,
-            **service_tier(end.tier, self.reply),
+            **service_tier(end.tier, self.context),
         }
-        if status == "completed" and not is_upstreams_own(self.reply):
-            final["completed_at"] = max(self.reply.now(), self._created)
+        if status == "completed" and not is_upstreams_own(self.context):
+            final["completed_at"] = max(self.context.now(), self._created)
         if not self.native and end.usage is not None and end.usage.searches:
             final["tool_usage"] = tool_usage(end.usage.searches)
         return final
@@ -196,7 +253,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         """Return the transcript of audio as text, and declare the loss; the audio if there is nothing to write."""
         if not block.only_words:
             return block
-        self.reply.ledger.add("audio.dropped", block.path)
+        self.context.ledger.add("audio.dropped", block.path)
         return Text(text=block.only_words, path=block.path)
 
     def on_delta(self, event: Delta) -> None:
@@ -204,11 +261,11 @@ class ResponsesStreamEncoder(StreamEncoder):
         if item is None or not event.text:
             return
         if item.prefix is not None:
-            self.out.append(self.more(event.text))
+            self.out.append(self.encode_text(event.text))
         else:
             item.open.texts.append(event.text)
 
-    def more(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         item = self._item
         if item is None or item.prefix is None:
             raise InternalError("there is no block that could have more text")
@@ -253,7 +310,7 @@ class ResponsesStreamEncoder(StreamEncoder):
                 self._close(item, False)
 
     def on_finish(self, event: Finish) -> None:
-        status, incomplete = encode_stop(event.stop, self.reply)
+        status, incomplete = encode_stop(event.stop, self.context)
         refusal = self._explanation(event.stop) if event.stop.reason is StopReason.REFUSAL else None
         if refusal is not None:
             self.on_block_start(BlockStart(0, refusal))
@@ -318,7 +375,7 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     @cached_property
     def _encrypted(self) -> frozenset[tuple[str | None, str]]:
-        return encrypted_tools(self.reply.body)
+        return encrypted_tools(self.context.body)
 
     def event(self, kind: str, fields: dict[str, Json]) -> int:
         """Send an event, and return the length of its data."""
@@ -344,7 +401,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         if not stop.explanation:
             return None
         if isinstance(self._item, MessageItem) or any(item.get("type") == "message" for item in self._items()):
-            self.reply.ledger.add("refusal.category", "stop_details.explanation")
+            self.context.ledger.add("refusal.category", "stop_details.explanation")
             return None
         return Refusal(text=stop.explanation)
 
@@ -384,6 +441,76 @@ _OPENERS: dict[type[Block], Callable[[ResponsesStreamEncoder, Any], OutputItem]]
 }
 
 
-def _response_id(start: ResponseStart | Response, reply: Reply, *, native: bool) -> str:
+def _response_id(start: ResponseStart | Response, context: ResponseContext, *, native: bool) -> str:
     """Return the upstream's id in this protocol, else one that is derived from what there is."""
-    return start.id if native and start.id else derive_id("resp_", start.id or reply.seed)
+    return start.id if native and start.id else derive_id("resp_", start.id or context.seed)
+
+
+def echo(context: ResponseContext, extras: Extras) -> dict[str, Json]:
+    """Return all fields of a snapshot that do not change during a response.
+
+    The values of an upstream of this protocol override those of the request.
+    """
+    if is_upstreams_own(context):
+        return {**_EXPECTED, **(extras or {})}
+    body = context.body
+    echoed = {**_ECHOED}
+    for name, value in body.items():
+        if name in _ECHOED and value is not None:
+            echoed[name] = value
+    for name in _ONLY_IF_SENT:
+        if name in body and body[name] is not None:
+            echoed[name] = body[name]
+    for name, default in _OBJECTS:
+        given = body.get(name)
+        echoed[name] = {**default, **given} if type(given) is dict else {**default}
+    # Responses are not stored here, so they cannot be fetched later, whatever the client asked for.
+    echoed["store"] = context.stored
+    echoed["completed_at"] = None
+    echoed["tools"] = _tools(echoed["tools"])
+    return {**echoed, **(extras or {})} if context.source is PROTOCOL else echoed
+
+
+def is_upstreams_own(context: ResponseContext) -> bool:
+    """Return whether the snapshot is an upstream's own, to be completed only where clients would fail."""
+    return context.source is PROTOCOL and not context.body
+
+
+def _tools(given: Json) -> Json:
+    """Return the tools with every field that the echo of a function must have, also inside namespaces."""
+    return [_tool(tool) for tool in given] if isinstance(given, list) else given
+
+
+def _tool(tool: Json) -> Json:
+    if not isinstance(tool, dict):
+        return tool
+    if tool.get("type") == "namespace":
+        return {**tool, "tools": _tools(tool.get("tools"))}
+    if tool.get("type", "function") != "function":
+        return tool
+    given = {name: value for name, value in tool.items() if value is not None}
+    return {"type": "function", **_FUNCTION, **given}
+
+
+def service_tier(tier: Tier | None, context: ResponseContext) -> dict[str, Json]:
+    """Return the tier that was used: the default one if an upstream of another protocol did not say.
+
+    The upstream's own name for it is in the extras.
+    """
+    if tier is None:
+        return {} if context.source is PROTOCOL else {"service_tier": "default"}
+    if tier is Tier.BATCH:
+        context.ledger.add("tier", context.tier_path, tier.value)
+        tier = Tier.DEFAULT
+    return {"service_tier": tier.value}
+
+
+def tool_usage(searches: int) -> dict[str, Json]:
+    """Return how often hosted tools ran; kinds of tool that did not run have zero counts."""
+    no_images = {
+        "input_tokens": 0,
+        "input_tokens_details": {"image_tokens": 0, "text_tokens": 0},
+        "output_tokens": 0,
+        "total_tokens": 0,
+    }
+    return {"image_gen": no_images, "web_search": {"num_requests": searches}}

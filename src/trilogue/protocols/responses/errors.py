@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from trilogue.model import Failure, FailureKind, Json
 from trilogue.protocols.codec import ErrorReply
-from trilogue.protocols.failure.codes import may_pass
+from trilogue.protocols.failure import may_pass
 from trilogue.protocols.openai.errors import read_error, read_failure, write_error, write_failure
 from trilogue.protocols.responses.wire import PROTOCOL
 

@@ -2,17 +2,29 @@
 
 The protocol has one item for a call and its result. Decoding returns a `HostedCall`, which keeps the item as `native`,
 and after it a `HostedResult` if the item has a result. Encoding joins the two again. Unread fields of the item stay in
-the extras of the call, so that they are declared if the item is not written back unchanged.
+the extras of the call, so that they are declared if the item is not written back unchanged. `TOOL_SEARCH` is the
+provider's search for tools as clients of this protocol know it, for upstreams without one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from trilogue.jsontext.text import dump_text, parse_object
-from trilogue.model import Block, HostedCall, HostedKind, HostedResult, Json, Ledger, Native, SearchHit
-from trilogue.protocols.content.ids import derive_id
-from trilogue.protocols.fields.reader import LooseFields
+from trilogue.base.json_text import dump_text, parse_object
+from trilogue.model import Block, HostedCall, HostedKind, HostedResult, HostedTool, Json, Ledger, Native, SearchHit
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.parts import derive_id
+from trilogue.protocols.tool_search import (
+    ABOUT,
+    AnsweredSearch,
+    FoundTool,
+    SearchCall,
+    SearchFunction,
+    ToolKey,
+    ToolSearchForm,
+    ToolSearchResult,
+    Wire,
+)
 
 _HARMLESS = frozenset(
     {
@@ -33,6 +45,8 @@ _HARMLESS = frozenset(
 _AT_PROVIDER = frozenset({"shell_call", "tool_search_call"})
 """calls that the provider runs, unless they are for the client"""
 _ALWAYS_FOR_CLIENT = frozenset({"computer_call", "local_shell_call", "apply_patch_call", "mcp_approval_request"})
+_CALL, _OUTPUT = "tool_search_call", "tool_search_output"
+_QUERY = "What the tools should do, in a few words, or the name of a namespace to get all of its tools."
 
 
 def decode_hosted(item: dict[str, Json], kind: str, path: str) -> tuple[Block, ...]:
@@ -304,3 +318,90 @@ ITEM_TYPES = {
 def results_by_call(blocks: Iterable[Block]) -> dict[str, HostedResult]:
     """Return the hosted results among some blocks, by the id of their call."""
     return {block.call_id: block for block in blocks if isinstance(block, HostedResult)}
+
+
+def search_function(tool: HostedTool) -> SearchFunction:
+    """Return the function that replaces the search."""
+    return SearchFunction(
+        name="tool_search",
+        argument="query",
+        description=LooseFields(tool.native).text("description") or ABOUT,
+        parameters={
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": _QUERY}},
+            "required": ["query"],
+        },
+    )
+
+
+def _is_server(block: Block, kind: str) -> bool:
+    # An item without `execution` is one of the client.
+    return type(block) is Native and block.type == kind and block.data.get("execution") == "server"
+
+
+def search_call(block: Block) -> SearchCall | None:
+    """Return a search of the history."""
+    if type(block) is not Native or not _is_server(block, _CALL):
+        return None
+    fields = LooseFields(block.data)
+    given = fields.mapping("arguments")
+    return SearchCall(fields.text("call_id") or fields.text("id") or "", dump_text(given or {}))
+
+
+def search_result(block: Block) -> ToolSearchResult | None:
+    """Return the result of a search of the history."""
+    if type(block) is not Native or not _is_server(block, _OUTPUT):
+        return None
+    tools = tuple(_keys(block.data.get("tools")))
+    failed = not tools and block.data.get("status") == "incomplete"
+    return ToolSearchResult(tools, "the search failed" if failed else "")
+
+
+def _keys(tools: Json) -> Iterator[ToolKey]:
+    for tool in tools if isinstance(tools, list) else []:
+        fields = LooseFields(tool)
+        name = fields.text("name") or ""
+        if fields.text("type") == "namespace":
+            inner = [LooseFields(one).text("name") for one in fields.items("tools") or ()]
+            yield from [(name, one) for one in inner if one]
+        elif name:
+            yield None, name
+
+
+def search_blocks(search: AnsweredSearch) -> tuple[Block, Block]:
+    """Return a search with its result."""
+    where: Wire = {"call_id": None, "execution": "server"}
+    asked: Wire = {"type": _CALL, "id": f"tsc_{search.id}", "arguments": search.arguments, "status": "completed"}
+    status = "incomplete" if search.error else "completed"
+    output: Wire = {"type": _OUTPUT, "id": f"tso_{search.id}", "tools": _written(search.tools), "status": status}
+    return (
+        Native(type=_CALL, data={**asked, **where}, for_client=True, harmless=True),
+        Native(type=_OUTPUT, data={**output, **where}, for_client=True, harmless=True),
+    )
+
+
+def _written(tools: Iterable[FoundTool]) -> list[Json]:
+    """Return definitions as the client has sent them, with those of a namespace in one group."""
+    written: list[Json] = []
+    groups: dict[str, Wire] = {}
+    for tool in tools:
+        if tool.namespace is None:
+            written.append(tool.wire)
+            continue
+        if tool.namespace not in groups:
+            groups[tool.namespace] = {**tool.group, "tools": []}
+            written.append(groups[tool.namespace])
+        groups[tool.namespace]["tools"].append(tool.wire)
+    return written
+
+
+def continued_search(request: Wire, response: Wire) -> Wire:
+    """Return a request with the items of the response so far at its end."""
+    given = request.get("input")
+    items = given if isinstance(given, list) else [{"role": "user", "content": given or ""}]
+    return {**request, "input": [*items, *response["output"]]}
+
+
+TOOL_SEARCH = ToolSearchForm(
+    function=search_function, call=search_call, result=search_result, blocks=search_blocks, continued=continued_search
+)

@@ -7,10 +7,9 @@ reason, only a status, so whether the model called a tool is read from the block
 from __future__ import annotations
 
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, ToolCall, Usage
-from trilogue.protocols.fields.extras import add_extras
-from trilogue.protocols.fields.reader import Kinds, LooseFields, TokenCount, sort_fields
+from trilogue.protocols.fields import Kinds, LooseFields, TokenFigure, add_extras, sort_fields
 from trilogue.protocols.responses.wire import PROTOCOL
-from trilogue.protocols.stream.reply import Reply, declare_doubts
+from trilogue.protocols.stream.response_context import ResponseContext, declare_doubts
 
 _INCOMPLETE = {
     "max_output_tokens": StopReason.LENGTH,
@@ -59,20 +58,20 @@ def decode_stop(status: str, incomplete: Json, calls: bool) -> Stop:
     return Stop(reason=StopReason.TOOL_CALLS if calls else StopReason.END)
 
 
-def encode_stop(stop: Stop, reply: Reply) -> tuple[str, dict[str, Json] | None]:
+def encode_stop(stop: Stop, context: ResponseContext) -> tuple[str, dict[str, Json] | None]:
     """Return status and incomplete_details, and declare what they cannot express."""
-    native = reply.source is PROTOCOL
+    native = context.source is PROTOCOL
     if native and stop.detail in _UNFINISHED:
         return stop.detail or "", None
     status, reason, loss = _STATUS[stop.reason]
     if native and stop.detail and (status == "incomplete" or stop.detail in _ENDED_EARLY):
         return "incomplete", {"reason": stop.detail, **(stop.extras or {})}
     if loss:
-        reply.ledger.add(loss, reply.stop_path(stop), stop.sequence or stop.reason.value)
+        context.ledger.add(loss, context.stop_path(stop), stop.sequence or stop.reason.value)
     elif stop.detail and not native:
-        reply.ledger.add("stop.detail", reply.stop_path(stop), stop.detail)
+        context.ledger.add("stop.detail", context.stop_path(stop), stop.detail)
     if stop.category is not None:
-        reply.ledger.add("refusal.category", reply.stop_path(stop), stop.category)
+        context.ledger.add("refusal.category", context.stop_path(stop), stop.category)
     more = (stop.extras or {}) if native else {}
     return status, {"reason": reason, **more} if reason else None
 
@@ -103,17 +102,17 @@ def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
 
 
 _USAGE: Kinds = {
-    "input_tokens": TokenCount,
-    "output_tokens": TokenCount,
+    "input_tokens": TokenFigure,
+    "output_tokens": TokenFigure,
     "input_tokens_details": object,
     "output_tokens_details": object,
     "total_tokens": object,
 }
-_INPUT: Kinds = {"cached_tokens": TokenCount, "cache_write_tokens": TokenCount, "cache_write_tokens_details": dict}
-_LIFETIMES: Kinds = {"ttl_12h_tokens": TokenCount}
-_OUTPUT: Kinds = {"reasoning_tokens": TokenCount}
+_INPUT: Kinds = {"cached_tokens": TokenFigure, "cache_write_tokens": TokenFigure, "cache_write_tokens_details": dict}
+_LIFETIMES: Kinds = {"ttl_12h_tokens": TokenFigure}
+_OUTPUT: Kinds = {"reasoning_tokens": TokenFigure}
 _TOOL_USAGE: Kinds = {"web_search": dict}
-_SEARCHES: Kinds = {"num_requests": TokenCount}
+_SEARCHES: Kinds = {"num_requests": TokenFigure}
 
 
 def _input_details(given: Json, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:

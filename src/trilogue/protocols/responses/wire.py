@@ -8,8 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from trilogue.model import HostedKind, Json, Protocol, Tier
-from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
-from trilogue.protocols.fields.reader import Kinds
+from trilogue.protocols.fields import DROP, SILENT, FieldPolicies, FieldPolicy, Kinds, refuse
 
 PROTOCOL = Protocol.RESPONSES
 

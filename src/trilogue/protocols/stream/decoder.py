@@ -14,14 +14,10 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from trilogue.errors import (
-    UpstreamError,
-    UpstreamProtocolError,
-    UpstreamTruncated,
-)
-from trilogue.fast_paths import FAST_PATHS
-from trilogue.jsontext.surrogates import SurrogateJoiner
-from trilogue.jsontext.text import parse_upstream
+from trilogue.base.fast_paths import FAST_PATHS
+from trilogue.base.json_text import SurrogateJoiner, parse_upstream
+from trilogue.base.sse import SseEvent, SseParser
+from trilogue.errors import UpstreamError, UpstreamProtocolError, UpstreamTruncated
 from trilogue.model import (
     Block,
     BlockStart,
@@ -35,8 +31,7 @@ from trilogue.model import (
     Protocol,
     ReasoningDelta,
 )
-from trilogue.protocols.failure.convert import failure_of
-from trilogue.sse import SseEvent, SseParser
+from trilogue.protocols.failure import failure_of
 
 _MAX_UNKNOWN = 100
 """how many unknown fields are kept per place, so that a server that invents names cannot fill the memory"""

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum, auto
 from typing import Any, ClassVar
 
+from trilogue.base.json_text import parse_object
+from trilogue.base.sse import COMMENT, SseParser
 from trilogue.errors import InternalError
-from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     BlockStart,
     BlockStop,
@@ -27,8 +28,7 @@ from trilogue.model import (
     ReasoningDelta,
     ResponseStart,
 )
-from trilogue.protocols.stream.reply import Reply
-from trilogue.sse import COMMENT, SseParser
+from trilogue.protocols.stream.response_context import ResponseContext
 
 
 def written_events(written: bytes) -> Iterator[dict[str, Json]]:
@@ -93,8 +93,8 @@ class StreamEncoder:
             raise InternalError(f"{cls.__name__} has no handler {missing[0]}")
         cls._handlers = {kind: getattr(cls, name) for kind, name in cls.HANDLERS.items()}
 
-    def __init__(self, reply: Reply) -> None:
-        self.reply = reply
+    def __init__(self, context: ResponseContext) -> None:
+        self.context = context
         self.state = ResponsePhase.IDLE
         self._allowed = LIFECYCLE[self.state]
         self.out: list[bytes] = []
@@ -119,7 +119,7 @@ class StreamEncoder:
         written, self.out = self.out, []
         return b"".join(written)
 
-    def more(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         """Return the bytes for more text of the open block, which must be a text."""
         return self.encode([Delta(0, text)])
 

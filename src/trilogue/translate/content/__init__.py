@@ -1,4 +1,4 @@
-"""Turns and their content on the way between protocols: history, repairs, images, stop sequences, usage.
+"""Turns and their content on the way between protocols: histories, continued responses, images, stop sequences, usage.
 
 Tools and reasoning have their own packages.
 """

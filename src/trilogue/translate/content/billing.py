@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from trilogue.jsontext.text import dump
+from trilogue.base.json_text import dump
 from trilogue.model import Ledger, Loss, Request, Text, Turn
 
 _MARK = "x-anthropic-billing-header:"

@@ -21,9 +21,9 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols.content.tokens import estimate_text
+from trilogue.protocols.endpoint import estimate_text
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.reply import Reply
+from trilogue.protocols.stream.response_context import Reply
 
 
 class UsageCounter:
@@ -34,7 +34,7 @@ class UsageCounter:
 
     def __init__(self, reply: Reply, target: Protocol) -> None:
         self._reply = reply
-        self._reports_searches = CODECS[target].search_usage
+        self._reports_searches = CODECS[target].turns.search_usage
         self._at_start: Usage | None = None
         """the usage that the upstream reported at the start of the response"""
         self._searches = 0

@@ -41,7 +41,7 @@ _WORDS = re.compile(
     r"|image\w*|24h|in_memory|reasoning\.\w+|message\.\w+(\.\w+)?|web_search\w*(\.\w+)*"
 )
 """words of the protocols, which a path may contain; any other text is the client's own"""
-_KNOWN: frozenset[str] = frozenset().union(*(codec.request_fields for codec in CODECS.values()))
+_KNOWN: frozenset[str] = frozenset().union(*(codec.fields.known for codec in CODECS.values()))
 """fields that at least one of the protocols defines"""
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
 _RETENTION = "store"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from trilogue.jsontext.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.model import Failure, FailureKind, Json, Protocol
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.learning.options import usable
@@ -227,7 +227,7 @@ def _by_code(code: str | None, param: str, body: _Wire) -> list[Remedy]:
 
 
 def _helps(remedy: Remedy, body: _Wire, protocol: Protocol | None = None) -> bool:
-    if remedy.action == "drop" and protocol is not None and remedy.path in CODECS[protocol].required_fields:
+    if remedy.action == "drop" and protocol is not None and remedy.path in CODECS[protocol].fields.required:
         return False
     return bool(remedied(body, [remedy])[1])
 

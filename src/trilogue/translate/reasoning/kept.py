@@ -35,7 +35,7 @@ from trilogue.model import (
     ToolCall,
     Turn,
 )
-from trilogue.protocols.content.ids import safe_call_id
+from trilogue.protocols.parts import safe_call_id
 
 
 class KeptBlock(Struct, frozen=True, array_like=True):

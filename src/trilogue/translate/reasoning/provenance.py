@@ -40,8 +40,8 @@ from trilogue.model import (
     Text,
 )
 from trilogue.protocols.codec import Target
-from trilogue.protocols.failure.convert import failure_of
-from trilogue.protocols.fields.extras import FieldPolicies
+from trilogue.protocols.failure import failure_of
+from trilogue.protocols.fields import FieldPolicies
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.foreign import META, declare_citation, declare_end, declare_extras
 from trilogue.translate.reasoning.seal import Sealed, Sealer
@@ -61,7 +61,7 @@ def fits(origin: Provenance, target: Target) -> bool:
         return False
     # Anthropic binds thinking to organization, model family, end user and prefix; a mismatch is a 400.
     pairs = [(origin.provider, target.provider), (origin.account, target.account)]
-    if CODECS[origin.protocol].opaque_by_model:
+    if CODECS[origin.protocol].reasoning.by_model:
         # Responses binds encrypted reasoning to the organisation; the others bind it to the model family too.
         pairs.append((family(origin.model), family(target.model)))
     # The library is often used without names of providers and accounts.

@@ -1,18 +1,26 @@
-"""Removal of the reasoning of earlier turns, for an upstream that does not accept it any more.
+"""Removal of reasoning and sealed values that an upstream does not accept from the history of a request.
 
-Signatures are bound to account, model and conversation. If one is refused, the conversation can continue without.
+Signatures are bound to account, model and conversation. If one is refused, the conversation can continue without the
+reasoning of earlier turns (`strip_reasoning`).
+
+A client that talked to an upstream of another protocol before has its values in the history: sealed signatures,
+encrypted reasoning, search results. The provider of its own protocol did not make them and refuses them with a 400, so
+they are removed from a request that stays in its protocol (`without_sealed`). Values that another gateway has sealed
+came from the upstream and go back to it: that gateway can read them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from trilogue.jsontext.text import parse_request
+from trilogue.base.json_text import parse_request
 from trilogue.model import (
+    SEAL_PREFIXES,
     Block,
     Json,
     Ledger,
@@ -29,6 +37,9 @@ from trilogue.model import (
 )
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
+from trilogue.protocols.sealed import Cleaning
+from trilogue.translate.reasoning.seal import Sealer
+from trilogue.vendors.profile import Profile
 
 UNSIGNED = ""
 """the value of all reasoning that is only text: servers that sign nothing make it, and Anthropic refuses it"""
@@ -48,11 +59,11 @@ def strip_reasoning(
         remaining for turn in request.turns if (remaining := _without_reasoning(turn, only, ledger)) is not None
     )
     removed, anonymous = [loss.path for loss in ledger.losses], turns
-    if codec.item_ids and (removed or only is None):
+    if codec.reasoning.item_ids and (removed or only is None):
         # Also if there is no reasoning to remove: the client itself may have lost the reasoning of an item.
         anonymous = tuple(map(_without_ids, turns))
     changed = replace(request, turns=anonymous)
-    if codec.thinking_first and _lacks_thinking(changed):
+    if codec.reasoning.first_in_turn and _lacks_thinking(changed):
         # With a thinking budget, Anthropic requires thinking at the start of the turn whose calls get their results
         # now.
         ledger.add("thinking.replay_missing", "thinking")
@@ -185,3 +196,33 @@ def _lacks_thinking(request: Request) -> bool:
     if first is None or first is request.turns[-1]:
         return False
     return not isinstance(first.blocks[0], Reasoning)
+
+
+def without_sealed(
+    body: dict[str, Json],
+    protocol: Protocol,
+    ledger: Ledger,
+    sealer: Sealer | None = None,
+    profile: Profile | None = None,
+) -> dict[str, Json]:
+    """Return the request without sealed values, which are declared; the same object if there are none.
+
+    `sealer`: only values that it can open are removed; without it, all. `profile`: what the upstream accepts of earlier
+    reasoning that is only text; without it, all.
+    """
+    plain_text = profile is None or accepts_text(protocol, profile)
+    field = (profile.reasoning_field if profile is not None else None) or ""
+    return CODECS[protocol].reasoning.without_sealed(
+        body, Cleaning(ledger, partial(_is_sealed, sealer), plain_text, field)
+    )
+
+
+def accepts_text(protocol: Protocol, profile: Profile) -> bool:
+    """Return whether an upstream accepts earlier reasoning that is only text."""
+    return CODECS[protocol].reasoning.text or profile.raw_reasoning
+
+
+def _is_sealed(sealer: Sealer | None, value: Json) -> bool:
+    if not isinstance(value, str) or not value.startswith(SEAL_PREFIXES):
+        return False
+    return sealer is None or not sealer.of_another(value)

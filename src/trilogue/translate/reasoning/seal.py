@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from trilogue.cipher import KEY_BYTES, NONCE_BYTES, TAG_BYTES, Cipher, RepeatableCipher
+from trilogue.base.cipher import KEY_BYTES, NONCE_BYTES, TAG_BYTES, Cipher, RepeatableCipher
 from trilogue.errors import SealError, UpstreamProtocolError
 from trilogue.model import SEAL_PREFIX, SEAL_PREFIX_1, SEAL_PREFIXES, Opaque, OpaqueKind, Protocol, Provenance
 

@@ -11,7 +11,7 @@ import re
 
 from msgspec.structs import replace
 
-from trilogue.jsontext.text import parse_object
+from trilogue.base.json_text import parse_object
 from trilogue.model import BlockStart, BlockStop, CallKind, Delta, Event, Json, Ledger, ToolCall
 from trilogue.translate.tools.names import ToolNames
 

@@ -1,0 +1,1 @@
+"""Shows administrators what happened to a request, and what would happen to one."""

@@ -1,1 +1,0 @@
-"""The signatures of requests to webhooks of the configuration."""

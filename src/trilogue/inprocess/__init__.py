@@ -1,5 +1,0 @@
-"""Translation inside the client's process: HTTP transports between an official SDK and any upstream.
-
-`upstream` says where requests go, `bridge` what is sent and what the SDK gets, `streams` the same for streamed
-responses; none of them does I/O. `clients` connects them to `httpx2` or `httpx`.
-"""

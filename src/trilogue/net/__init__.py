@@ -1,0 +1,1 @@
+"""Connections: the HTTP/1.1 and WebSocket server for clients, and the HTTP client for upstreams."""
