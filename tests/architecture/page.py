@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from tests.architecture.graphs import Arrow, levels, packages, room_order, rooms, without_shortcuts
-from tests.test_layers import MODULES, ROOMS, ROOT_LAYER, ROOT_PACKAGE, SRC
+from tests.test_layers import LIBRARY_LAYER, MODULES, ROOMS, ROOT_PACKAGE, SRC
 
 PAGE = SRC.parent / "docs" / "architecture.md"
 COMMAND = "python -m tests.architecture --write"
@@ -51,8 +51,8 @@ def layers() -> str:
     order = list(found)[::-1]
     return "\n".join(
         [
-            f"The library (`import {ROOT_PACKAGE}`) ends with layer {ROOT_LAYER:g}: up to there the code does no I/O,",
-            "has no clock and is not async.",
+            f"The library, whose names `import {ROOT_PACKAGE}` shows, is the layers up to {LIBRARY_LAYER}: the code",
+            "there does no I/O and is not async. The only clock that it has is `base/clock.py`, for those above.",
             "",
             *diagram([*boxes, *arrows(without_shortcuts(packages()), order)]),
             "",
