@@ -403,6 +403,29 @@ def test_no_import_cycles() -> None:
     assert import_cycle(MODULES) == []
 
 
+def unused(modules: list[Module], sources: str) -> list[str]:
+    """Return the modules that no other one imports. `sources`: the text of all, which may name a module to load it."""
+    known = names(modules)
+    imported = {target for module in modules for target in internal_imports(module, known) if target != module.name}
+    return [
+        module.name
+        for module in modules
+        if not module.is_package and module.name not in imported and f'"{module.name}"' not in sources
+    ]
+
+
+def test_every_module_is_used() -> None:
+    """`prices` is there for users, and `__main__` for the command."""
+    sources = "".join(path.read_text("utf-8") for path in (SRC / ROOT_PACKAGE).rglob("*.py"))
+    assert unused(MODULES, sources) == [f"{ROOT_PACKAGE}.__main__", f"{ROOT_PACKAGE}.prices"]
+
+
+def test_unused_module_is_found() -> None:
+    blocks, usage = module("model.blocks"), module("model.usage", "from trilogue.model.blocks import Text")
+    assert unused([blocks, usage], "") == ["trilogue.model.usage"]
+    assert unused([blocks, usage], 'load("trilogue.model.usage")') == []
+
+
 def test_no_local_imports() -> None:
     assert local_imports(MODULES) == []
 

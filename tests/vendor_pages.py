@@ -17,7 +17,7 @@ from trilogue.app.cli.models import models_table
 from trilogue.app.cli.presets import presets_table
 from trilogue.prices import prices_table
 from trilogue.protocols.registry import CODECS
-from trilogue.routing.routes import FAMILIES, ModelFamily
+from trilogue.routing.routes import FAMILIES, ProviderFamily
 from trilogue.vendors.profile import UNKNOWN_VENDOR
 from trilogue.vendors.table import PROFILED
 
@@ -31,7 +31,7 @@ def families_list() -> str:
     return "\n".join(f"- {_goes_to(names, families)}" for names, families in groups)
 
 
-def _goes_to(names: tuple[str, ...], families: list[ModelFamily]) -> str:
+def _goes_to(names: tuple[str, ...], families: list[ProviderFamily]) -> str:
     labels = ", ".join(f"`{family.label}`" for family in families)
     providers = " or ".join(f"`{name}`" for name in names)
     spoken = " or ".join(

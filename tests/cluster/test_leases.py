@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cluster.redis import Server, new_prefix
-from trilogue.gateway.features.cluster.leases import EPOCH, Answer, LeaseServer, Question, Spent
+from trilogue.gateway.features.cluster.leases import EPOCH, LeaseReply, LeaseRequest, LeaseServer, Spent
 from trilogue.gateway.features.cluster.server import RedisServer
-from trilogue.gateway.limits.leasing import FIRST_BUDGET, Ask, Counter
+from trilogue.gateway.limits.leasing import FIRST_BUDGET, Counter, CounterRequest
 
 SUBJECT = "key one"
 WINDOW = 1
@@ -34,10 +34,10 @@ class Nodes:
     def lease_server(self, node: str) -> LeaseServer:
         return self._servers.setdefault(node, LeaseServer(self.server, node))
 
-    async def ask(self, node: str, want: int, limit: int, *, period: int = 7, which: int = WINDOW) -> Answer:
+    async def ask(self, node: str, want: int, limit: int, *, period: int = 7, which: int = WINDOW) -> LeaseReply:
         self.numbers[node] = self.numbers.get(node, 0) + 1
         counter = Counter(which, period, limit, self.granted.get(node, 0), self.used.get(node, 0), 0)
-        question = Question(SUBJECT, self.numbers[node], [Ask(counter, want)])
+        question = LeaseRequest(SUBJECT, self.numbers[node], [CounterRequest(counter, want)])
         (answer,) = await self.lease_server(node).ask([question])
         assert answer is not None
         self.granted[node] = self.granted.get(node, 0) + answer.grants[0].given
@@ -122,7 +122,7 @@ def test_a_node_that_is_gone_counts_with_what_it_has_used(run: Run) -> None:
 def test_a_late_question_changes_nothing(run: Run) -> None:
     async def work(nodes: Nodes) -> None:
         await nodes.ask("a", 10, 100)
-        late = Question(SUBJECT, 1, [Ask(Counter(WINDOW, 7, 100, 0, 0, 0), 50)])
+        late = LeaseRequest(SUBJECT, 1, [CounterRequest(Counter(WINDOW, 7, 100, 0, 0, 0), 50)])
         assert await nodes.lease_server("a").ask([late]) == [None]
         assert (await nodes.ask("b", 100, 100)).grants[0].given == 90
 

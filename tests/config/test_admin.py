@@ -9,7 +9,7 @@ import pytest
 from trilogue.config.checks import warnings
 from trilogue.config.load import parse
 from trilogue.errors import ConfigError
-from trilogue.gateway.admin.settings import Role, SignOnSettings
+from trilogue.gateway.admin.settings import AdminRole, SignOnSettings
 
 KEY = "admin-key-0123456789"
 OIDC = "oidc: {issuer: https://login.example, client_id: x}"
@@ -22,7 +22,7 @@ def problems(text: str) -> str:
 
 
 def test_roles_include_those_before_them() -> None:
-    assert [[role.includes(least) for least in Role] for role in Role] == [
+    assert [[role.includes(least) for least in AdminRole] for role in AdminRole] == [
         [True, False, False],
         [True, True, False],
         [True, True, True],
@@ -41,7 +41,9 @@ def test_roles_include_those_before_them() -> None:
     ],
 )
 def test_the_highest_role_counts(user: str, groups: tuple[str, ...], role: str | None) -> None:
-    settings = SignOnSettings(groups={"admins": Role.ADMIN, "staff": Role.VIEWER}, users={"ada": Role.OPERATOR})
+    settings = SignOnSettings(
+        groups={"admins": AdminRole.ADMIN, "staff": AdminRole.VIEWER}, users={"ada": AdminRole.OPERATOR}
+    )
     assert settings.role_of(user, groups) == role
 
 

@@ -21,7 +21,7 @@ from trilogue.app.worker import Worker
 from trilogue.gateway.admin.administration import Administration
 from trilogue.gateway.admin.app import checked_routes
 from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminContext, AdminRoute, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.features.capture.worker_capture import WorkerCapture
@@ -88,7 +88,7 @@ def test_a_route_without_a_role_does_not_start() -> None:
     async def handler(_: AdminCall) -> Reply:
         return {}
 
-    fine = AdminRoute("GET", "x", handler, Role.VIEWER), AdminRoute("GET", "y", handler, OPEN)
+    fine = AdminRoute("GET", "x", handler, AdminRole.VIEWER), AdminRoute("GET", "y", handler, OPEN)
     assert checked_routes(fine) == fine
     wrong: list[Any] = [None, "", "viewers", True]
     for role in wrong:
@@ -111,7 +111,7 @@ def test_every_route_with_every_role(gateway: Pooled, caller: str) -> None:
                 assert error not in ("invalid_admin_key", "role_required"), route.path
             elif caller in NOBODY:
                 assert (reply.status_code, error) == (401, "invalid_admin_key"), route.path
-            elif Role(caller).includes(Role(expected)):
+            elif AdminRole(caller).includes(AdminRole(expected)):
                 assert reply.status_code not in (401, 403), (route.path, error)
                 assert reply.status_code < 500, (route.path, error)
             else:
@@ -128,9 +128,9 @@ def test_a_session_has_the_role_of_its_key(gateway: Pooled, role: str) -> None:
         assert browser.get("/console/session").json()["role"] == role
         assert browser.get("/me").json()["role"] == role
         assert browser.get("/accounts").status_code == 200
-        may = Role(role).includes
-        assert browser.post("/accounts/chat/one/reset").status_code == (200 if may(Role.OPERATOR) else 403)
-        assert browser.get("/keys").status_code == (200 if may(Role.ADMIN) else 403)
+        may = AdminRole(role).includes
+        assert browser.post("/accounts/chat/one/reset").status_code == (200 if may(AdminRole.OPERATOR) else 403)
+        assert browser.get("/keys").status_code == (200 if may(AdminRole.ADMIN) else 403)
 
 
 def test_sessions_follow_the_configuration(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.scripted import thread
 from tests.scripted.http import json_answer
 from tests.scripted.server import ScriptedUpstream
 from trilogue.app.cli.explain import explanation
-from trilogue.gateway.conversations.cache_sessions import MOST_BYTES, MOST_MODELS, MOST_SESSIONS, Sent, Sessions
+from trilogue.gateway.conversations.cache_sessions import MOST_BYTES, MOST_MODELS, MOST_SESSIONS, SentRequest, Sessions
 from trilogue.gateway.record import CacheUse, RequestRecord
 from trilogue.model import Protocol, Usage
 
@@ -212,7 +212,7 @@ def test_what_is_kept_is_bounded() -> None:
 
     def note(name: str, model: str, size: int) -> None:
         record = RequestRecord(request_id="r", began_at=0.0, upstream_model=model, usage=Usage(fresh=1))
-        sent = Sent(request_id="r", body=bytes(size), provider="p", account="a", input=1, at=0.0)
+        sent = SentRequest(request_id="r", body=bytes(size), provider="p", account="a", input=1, at=0.0)
         sessions.note(CacheUse(session=name), record, sent, f"resp_{name}{model}")
         assert record.cache is not None
 

@@ -12,7 +12,7 @@ import pytest
 from trilogue.errors import InternalError, UpstreamTimeout
 from trilogue.gateway.observer import Observers
 from trilogue.gateway.record import RequestRecord
-from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.call import ModelCall
 from trilogue.gateway.request.outbound import Outbound, Place
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.client_response import LIFECYCLE, ClientResponse, ResponseState, ResponseStep
@@ -79,7 +79,7 @@ class Case:
     def __init__(self) -> None:
         self.link = Link()
         self.record = RequestRecord(request_id="req_1", began_at=0.0)
-        call = Call(
+        call = ModelCall(
             client=Protocol.CHAT,
             body=b'{"model":"m","messages":[]}',
             model="m",

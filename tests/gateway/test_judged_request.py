@@ -12,7 +12,7 @@ from trilogue import Protocol, Sealer
 from trilogue.errors import BadRequest
 from trilogue.gateway.policies.run import HookThreads, RequestPolicies
 from trilogue.gateway.record import RequestRecord
-from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.call import ModelCall
 from trilogue.gateway.request.judged_request import judged_call
 from trilogue.policies import Context, Pending, Policy, load_policies
 
@@ -35,12 +35,12 @@ async def unasked(pending: Pending) -> object:
     raise LookupError
 
 
-def judged(body: dict[str, Any], policies: tuple[Policy, ...]) -> Call | None:
+def judged(body: dict[str, Any], policies: tuple[Policy, ...]) -> ModelCall | None:
     """Return the call after these policies."""
     record = RequestRecord(request_id="r", began_at=0)
 
-    async def judge() -> Call | None:
-        call = Call(
+    async def judge() -> ModelCall | None:
+        call = ModelCall(
             client=M, body=json.dumps(body).encode(), model="m", stream=False, headers={}, forwarded=(), sealer=SEALER
         )
         running = RequestPolicies(policies, Context(), record, unasked, HookThreads())

@@ -23,7 +23,7 @@ from tests.scripted import thread
 from trilogue.base.secrets import Secret
 from trilogue.gateway.admin import oidc_provider
 from trilogue.gateway.admin.id_tokens import ALGORITHMS
-from trilogue.gateway.admin.oidc_provider import Exchange, OidcProvider, ProviderError
+from trilogue.gateway.admin.oidc_provider import CodeGrant, OidcProvider, ProviderError
 from trilogue.gateway.admin.settings import OidcSignOn
 
 SIGN_ON = """\
@@ -231,7 +231,7 @@ def test_new_keys_of_the_provider_are_found(monkeypatch: pytest.MonkeyPatch) -> 
         challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         back = made.authorize({"redirect_uri": "r", "state": "s", "nonce": "n", "code_challenge": challenge})
         code = back.partition("code=")[2].partition("&")[0]
-        return await asked.claims(Exchange(code, verifier, "r", "n"))
+        return await asked.claims(CodeGrant(code, verifier, "r", "n"))
 
     async def check() -> None:
         asked = OidcProvider(OidcSignOn(issuer=made.url, client_id=CLIENT_ID, client_secret=Secret(CLIENT_SECRET)))

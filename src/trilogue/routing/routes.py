@@ -38,7 +38,7 @@ class RoutableProvider(Struct, frozen=True):
     """it serves its own model names only, whichever protocols it speaks, such as the demo or Ollama"""
 
 
-class ModelFamily(Struct, frozen=True):
+class ProviderFamily(Struct, frozen=True):
     """Models of one vendor, and the providers that serve them.
 
     That is a provider with one of these names (`openai`, or `openai-…` if that speaks the client's protocol), else the
@@ -65,8 +65,8 @@ def _belongs(name: str, vendor: str) -> bool:
     return name == vendor or name.startswith(f"{vendor}-")
 
 
-def _family(label: str, names: tuple[str, ...], pattern: str = "") -> ModelFamily:
-    return ModelFamily(label, re.compile(pattern or re.escape(label).replace(r"\*", ".*")), names)
+def _family(label: str, names: tuple[str, ...], pattern: str = "") -> ProviderFamily:
+    return ProviderFamily(label, re.compile(pattern or re.escape(label).replace(r"\*", ".*")), names)
 
 
 FAMILIES = (

@@ -15,7 +15,7 @@ from trilogue.gateway.conversations.store.types import (
     NotFound,
     NotStorable,
     OriginAccount,
-    Page,
+    PageRequest,
     StoredConversation,
 )
 
@@ -56,7 +56,7 @@ def test_items_keep_their_order(store: ResponseStore) -> None:
     store.conversations.delete_item(A, "conv_1", "m1")
     store.conversations.append(A, "conv_1", [item("m4")])
     assert item_ids(store) == ["m0", "m2", "m3", "m4"]
-    assert [one.id for one in store.conversations.items(A, "conv_1", Page(after="m3", limit=1)).items] == ["m2"]
+    assert [one.id for one in store.conversations.items(A, "conv_1", PageRequest(after="m3", limit=1)).items] == ["m2"]
     assert store.conversations.item(A, "conv_1", "m3") == item("m3")
     for identifier in ("m1", "nope"):
         with pytest.raises(NotFound):

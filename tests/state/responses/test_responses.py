@@ -19,7 +19,7 @@ from trilogue.gateway.conversations.store.types import (
     NotFound,
     NotStorable,
     OriginAccount,
-    Page,
+    PageRequest,
     StoredItem,
     StoreLimits,
 )
@@ -54,13 +54,13 @@ LOOKUPS: dict[str, Callable[[ResponseStore, str, str], object]] = {
     "get": lambda store, owner, one: store.responses.get(owner, one),
     "origin": lambda store, owner, one: store.responses.origin(owner, one),
     "chain": lambda store, owner, one: store.responses.chain(owner, one),
-    "input_items": lambda store, owner, one: store.responses.input_items(owner, one, Page()),
+    "input_items": lambda store, owner, one: store.responses.input_items(owner, one, PageRequest()),
     "delete": lambda store, owner, one: store.responses.delete(owner, one),
     "job": lambda store, owner, one: store.jobs.get(owner, one),
     "events": lambda store, owner, one: store.jobs.events(owner, one),
     "cancel": lambda store, owner, one: store.jobs.cancel(owner, one),
     "conversation": lambda store, owner, one: store.conversations.get(owner, one),
-    "items": lambda store, owner, one: store.conversations.items(owner, one, Page()),
+    "items": lambda store, owner, one: store.conversations.items(owner, one, PageRequest()),
     "all_items": lambda store, owner, one: store.conversations.all_items(owner, one),
     "conversation item": lambda store, owner, one: store.conversations.item(owner, one, "msg_1"),
     "update": lambda store, owner, one: store.conversations.update(owner, one, b"{}"),
@@ -168,15 +168,15 @@ def fastest(run: Callable[[], object]) -> float:
 @pytest.mark.parametrize(
     ("page", "expected", "more"),
     [
-        (Page(), ["i4", "i3", "i2", "i1", "i0"], False),
-        (Page(limit=2), ["i4", "i3"], True),
-        (Page(after="i3", limit=2), ["i2", "i1"], True),
-        (Page(after="i3", limit=2, descending=False), ["i4"], False),
-        (Page(limit=5, descending=False), ["i0", "i1", "i2", "i3", "i4"], False),
-        (Page(after="i0"), [], False),
+        (PageRequest(), ["i4", "i3", "i2", "i1", "i0"], False),
+        (PageRequest(limit=2), ["i4", "i3"], True),
+        (PageRequest(after="i3", limit=2), ["i2", "i1"], True),
+        (PageRequest(after="i3", limit=2, descending=False), ["i4"], False),
+        (PageRequest(limit=5, descending=False), ["i0", "i1", "i2", "i3", "i4"], False),
+        (PageRequest(after="i0"), [], False),
     ],
 )
-def test_pages_of_items(store: ResponseStore, page: Page, expected: list[str], more: bool) -> None:
+def test_pages_of_items(store: ResponseStore, page: PageRequest, expected: list[str], more: bool) -> None:
     given = tuple(item(f"i{number}") for number in range(5))
     store.responses.put(response("resp_1", input=given))
     store.conversations.create(conversation("conv_1"), given)
@@ -189,9 +189,9 @@ def test_a_page_after_an_unknown_item(store: ResponseStore) -> None:
     store.responses.put(response("resp_1", input=(item("i0"),)))
     store.conversations.create(conversation("conv_1"), [item("i0")])
     with pytest.raises(NotFound):
-        store.responses.input_items(A, "resp_1", Page(after="nope"))
+        store.responses.input_items(A, "resp_1", PageRequest(after="nope"))
     with pytest.raises(NotFound):
-        store.conversations.items(A, "conv_1", Page(after="nope"))
+        store.conversations.items(A, "conv_1", PageRequest(after="nope"))
 
 
 def test_items_are_found_by_id(store: ResponseStore) -> None:

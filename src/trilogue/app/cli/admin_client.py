@@ -19,7 +19,7 @@ import msgspec
 from trilogue.app.cli.configured import read_configuration
 from trilogue.app.cli.local_admin import key_file, read_address, read_key, wants_generated_key
 from trilogue.config.config import Config
-from trilogue.gateway.admin.settings import AdminSettings, Role
+from trilogue.gateway.admin.settings import AdminRole, AdminSettings
 
 KEY_VARIABLE = "TRILOGUE_ADMIN_KEY"
 """the key for `--url`"""
@@ -140,7 +140,7 @@ def _key(config: Config, file: Path | None) -> str:
 
 def _configured_key(admin: AdminSettings) -> str:
     """Return the key with the highest role that the configuration has. Raises AdminRequestFailed if it has none."""
-    found = [key for role in reversed(Role) for key, its in admin.all_keys().values() if its is role and key]
+    found = [key for role in reversed(AdminRole) for key, its in admin.all_keys().values() if its is role and key]
     if found:
         return found[0].reveal()
     if admin.admits_somebody:

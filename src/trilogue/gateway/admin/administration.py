@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trilogue.gateway.access.client_keys import ClientKey, ConfiguredKey, KeyRing
-from trilogue.gateway.admin.settings import AdminSettings, Role
+from trilogue.gateway.admin.settings import AdminRole, AdminSettings
 from trilogue.gateway.gateway import Gateway
 
 
@@ -19,7 +19,7 @@ class Administration:
         keys = settings.all_keys().items()
         self._keys = KeyRing([ConfiguredKey(ClientKey(name), key.reveal()) for name, (key, _) in keys])
 
-    def find(self, presented: Sequence[str]) -> tuple[str, Role] | None:
+    def find(self, presented: Sequence[str]) -> tuple[str, AdminRole] | None:
         """Return the name and the role of the first of these keys that is an admin key; None if none is."""
         found = self._keys.find(presented)
         # A key that is configured as both must not let clients change accounts.

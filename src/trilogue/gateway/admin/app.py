@@ -16,8 +16,8 @@ from trilogue.base.json_text import dump
 from trilogue.errors import ClientError
 from trilogue.gateway.admin.administration import Administration
 from trilogue.gateway.admin.identity import admitted
-from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminError, AdminRoute, Identity, Page, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminError, AdminRoute, Identity, RawReply, Reply
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.net.server.request import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone, HttpRequest
 from trilogue.net.server.responder import Responder
 
@@ -82,20 +82,20 @@ def checked_routes(routes: Iterable[AdminRoute]) -> tuple[AdminRoute, ...]:
     """Return the routes. Raises TypeError if one does not say which role it needs: then the gateway must not start."""
     found = tuple(routes)
     for route in found:
-        if route.role != OPEN and not isinstance(route.role, Role):
+        if route.role != OPEN and not isinstance(route.role, AdminRole):
             raise TypeError(f"{route.method} /{route.path} names no role")
     return found
 
 
 def _check_role(caller: Identity, route: AdminRoute) -> None:
     """Raise AdminError unless the caller has the role of the route."""
-    if not isinstance(route.role, Role) or not caller.role.includes(route.role):
+    if not isinstance(route.role, AdminRole) or not caller.role.includes(route.role):
         text = f"this needs the role {route.role}; {caller.name} has the role {caller.role}"
         raise AdminError(403, text, "role_required")
 
 
-def _page(reply: Reply, status: int = 200) -> Page:
-    return reply if isinstance(reply, Page) else Page("application/json", dump(reply), status=status)
+def _page(reply: Reply, status: int = 200) -> RawReply:
+    return reply if isinstance(reply, RawReply) else RawReply("application/json", dump(reply), status=status)
 
 
 def _error(message: str, code: str | None) -> Reply:

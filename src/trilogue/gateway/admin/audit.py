@@ -11,7 +11,7 @@ import structlog
 from trilogue.base.clock import parse_time
 from trilogue.gateway.access.audit_log import AuditEntry, AuditQuery
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Identity, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.model import Json
 from trilogue.storage.database import StoreError
 
@@ -22,7 +22,7 @@ MOST_ENTRIES = 1_000
 
 def routes() -> tuple[AdminRoute, ...]:
     """Return the route of the audit log. All workers have the same one."""
-    return (AdminRoute("GET", "audit", _audit, Role.ADMIN),)
+    return (AdminRoute("GET", "audit", _audit, AdminRole.ADMIN),)
 
 
 async def audited(call: AdminCall, what: str, subject: str, *, before: Json = None, after: Json = None) -> None:

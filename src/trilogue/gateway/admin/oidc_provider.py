@@ -36,7 +36,7 @@ class ProviderError(Exception):
     """The provider cannot be asked, or what it says cannot be trusted. The text has no secret and no token."""
 
 
-class Exchange(msgspec.Struct, frozen=True):
+class CodeGrant(msgspec.Struct, frozen=True):
     """A code to be exchanged, with what proves that it was asked for here."""
 
     code: str
@@ -61,7 +61,7 @@ class OidcProvider:
             raise ProviderError(f"the provider names no usable {name}")
         return url
 
-    async def claims(self, exchange: Exchange) -> dict[str, Any]:
+    async def claims(self, exchange: CodeGrant) -> dict[str, Any]:
         """Return the verified claims of the user that a code stands for. Raises ProviderError."""
         tokens = import_module(_TOKENS)
         token = await self._id_token(exchange)
@@ -76,7 +76,7 @@ class OidcProvider:
             raise ProviderError(str(error)) from None
         return found
 
-    async def _id_token(self, exchange: Exchange) -> str:
+    async def _id_token(self, exchange: CodeGrant) -> str:
         fields = {
             "grant_type": "authorization_code",
             "code": exchange.code,

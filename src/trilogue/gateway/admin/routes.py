@@ -15,7 +15,7 @@ from trilogue.base.json_text import parse_request
 from trilogue.errors import ClientError
 from trilogue.gateway.access.audit_log import Actor
 from trilogue.gateway.admin.administration import Administration
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.gateway import Gateway
@@ -36,7 +36,7 @@ class AdminError(ClientError):
         self.status = status
 
 
-class Page(NamedTuple):
+class RawReply(NamedTuple):
     """A response that is not just JSON: another type, headers, or a status other than 200."""
 
     content_type: str
@@ -45,14 +45,14 @@ class Page(NamedTuple):
     status: int = 200
 
 
-Reply = dict[str, Json] | Page
+Reply = dict[str, Json] | RawReply
 
 
 class Identity(NamedTuple):
     """Somebody who may use the interface. `via`: how they are known, such as key or proxy."""
 
     name: str
-    role: Role
+    role: AdminRole
     via: str
 
 
@@ -79,7 +79,7 @@ class AdminCall(Struct, eq=False):
         """Who makes the request, for the audit log."""
         return Actor("nobody") if self.caller is None else Actor(self.caller.name, self.caller.via)
 
-    def may(self, role: Role) -> bool:
+    def may(self, role: AdminRole) -> bool:
         """Return whether the caller has at least this role."""
         return self.caller is not None and self.caller.role.includes(role)
 
@@ -97,7 +97,7 @@ class AdminRoute(Struct, frozen=True):
     method: str
     path: str
     handler: Callable[[AdminCall], Awaitable[Reply]]
-    role: Role | Literal["open"]
+    role: AdminRole | Literal["open"]
 
     @property
     def is_open(self) -> bool:

@@ -26,19 +26,19 @@ MIN_SECRET = 16
 _TAKEN_HEADERS = OF_CONNECTION | {"host", "cookie", "origin", "authorization", "x-api-key", "content-type"}
 
 
-class Role(StrEnum):
+class AdminRole(StrEnum):
     """What somebody may do on the admin interface. Each role includes those before it."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
     ADMIN = "admin"
 
-    def includes(self, least: Role) -> bool:
+    def includes(self, least: AdminRole) -> bool:
         """Return whether this role may do what needs at least that one."""
         return _RANKS[self] >= _RANKS[least]
 
 
-_RANKS = {role: rank for rank, role in enumerate(Role)}
+_RANKS = {role: rank for rank, role in enumerate(AdminRole)}
 
 
 class AdminKeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ class AdminKeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """whose key it is, for the audit log"""
     key: Secret
     """its text, different from all other keys: `env:NAME` or `file:path`"""
-    role: Role
+    role: AdminRole
     """viewer: sees everything but prompts and keys; operator: also changes accounts and captures requests; admin: also
     manages client keys and reads the audit log"""
 
@@ -90,11 +90,11 @@ class OidcSignOn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class SignOnSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Single sign-on: who signs users in, and which roles they have. Somebody without a role gets no access."""
 
-    groups: dict[str, Role] = field(default_factory=dict)
+    groups: dict[str, AdminRole] = field(default_factory=dict)
     """roles by group"""
-    users: dict[str, Role] = field(default_factory=dict)
+    users: dict[str, AdminRole] = field(default_factory=dict)
     """roles by name of the user"""
-    default_role: Role | None = None
+    default_role: AdminRole | None = None
     """role of everybody who can sign in; default: none"""
     session_hours: Annotated[float, Meta(gt=0, le=24)] = 12.0
     """how long a browser stays signed in with `oidc`"""
@@ -103,7 +103,7 @@ class SignOnSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     oidc: OidcSignOn | None = None
     """sign in at an OpenID Connect provider"""
 
-    def role_of(self, user: str, groups: Iterable[str]) -> Role | None:
+    def role_of(self, user: str, groups: Iterable[str]) -> AdminRole | None:
         """Return the highest role that a user has by name, by a group, or as everybody; None if there is none."""
         found = [self.users.get(user), *(self.groups.get(group) for group in groups), self.default_role]
         return max((role for role in found if role is not None), key=_RANKS.__getitem__, default=None)
@@ -139,9 +139,9 @@ class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         signs_on = self.sign_on is not None and (self.sign_on.proxy or self.sign_on.oidc)
         return self.key is not None or bool(self.keys) or bool(signs_on)
 
-    def all_keys(self) -> dict[str, tuple[Secret, Role]]:
+    def all_keys(self) -> dict[str, tuple[Secret, AdminRole]]:
         """Return the keys with their roles, by name. The main key has the role admin."""
-        main = {MAIN_KEY: (self.key, Role.ADMIN)} if self.key is not None else {}
+        main = {MAIN_KEY: (self.key, AdminRole.ADMIN)} if self.key is not None else {}
         return main | {one.name: (one.key, one.role) for one in self.keys}
 
 

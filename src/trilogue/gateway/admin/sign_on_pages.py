@@ -26,8 +26,8 @@ from trilogue.base.cipher import NONCE_BYTES, Cipher
 from trilogue.gateway.admin.audit import note_sign_in
 from trilogue.gateway.admin.console.pages import PAGE_HEADERS, session_cookie
 from trilogue.gateway.admin.identity import OIDC
-from trilogue.gateway.admin.oidc_provider import Exchange, OidcProvider, ProviderError
-from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminError, AdminRoute, Identity, Page, Reply
+from trilogue.gateway.admin.oidc_provider import CodeGrant, OidcProvider, ProviderError
+from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminError, AdminRoute, Identity, RawReply, Reply
 from trilogue.gateway.admin.sessions import NewCookie, Session, check_browser, cookie, set_cookie
 from trilogue.gateway.admin.settings import OidcSignOn, SignOnSettings
 from trilogue.gateway.gateway import Gateway
@@ -125,7 +125,7 @@ class _SignOnPart:
             self._provider = OidcProvider(oidc)
         return self._provider
 
-    async def _returned(self, call: AdminCall, oidc: OidcSignOn) -> Exchange:
+    async def _returned(self, call: AdminCall, oidc: OidcSignOn) -> CodeGrant:
         """Return the code that a browser brings back. Raises _Refused unless it is for a sign-in of this browser."""
         query = call.query
         flow = _opened(cookie(call.request, FLOW_COOKIE), call.gateway)
@@ -140,7 +140,7 @@ class _SignOnPart:
             raise _Refused("sign_on_failed", f"the provider reported {reason}")
         if not query.get("code"):
             raise _Refused("sign_on_failed", "the provider sent no code")
-        return Exchange(query["code"], flow.verifier, _redirect_uri(call), flow.nonce)
+        return CodeGrant(query["code"], flow.verifier, _redirect_uri(call), flow.nonce)
 
 
 def _settings(call: AdminCall) -> tuple[SignOnSettings, OidcSignOn]:
@@ -210,7 +210,7 @@ def _flow_cookie(call: AdminCall, value: str, seconds: int) -> tuple[bytes, byte
     return set_cookie(call.request, NewCookie(value, seconds, FLOW_COOKIE, "Lax", is_https))
 
 
-def _failed(call: AdminCall, error: _Refused) -> Page:
+def _failed(call: AdminCall, error: _Refused) -> RawReply:
     """Send the browser to the console, with a code."""
     log.warning("console: sign-on failed", code=error.code, reason=str(error))
     return _redirect(f"{_home(call)}?problem={error.code}", _flow_cookie(call, "", 0))
@@ -222,8 +222,8 @@ def _home(call: AdminCall) -> str:
     return "../" * below.count("/") or "./"
 
 
-def _redirect(location: str, *headers: tuple[bytes, bytes]) -> Page:
-    return Page(_HTML, b"", (*PAGE_HEADERS, (b"location", location.encode("latin-1")), *headers), 303)
+def _redirect(location: str, *headers: tuple[bytes, bytes]) -> RawReply:
+    return RawReply(_HTML, b"", (*PAGE_HEADERS, (b"location", location.encode("latin-1")), *headers), 303)
 
 
 def _base64(data: bytes) -> str:

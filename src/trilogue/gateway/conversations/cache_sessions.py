@@ -171,7 +171,7 @@ EXPIRES_SECONDS = 300.0
 """The shortest time that providers keep a prefix."""
 
 
-class Sent(Struct, frozen=True, gc=False):
+class SentRequest(Struct, frozen=True, gc=False):
     """A request that went out."""
 
     request_id: str
@@ -186,7 +186,7 @@ class _Session(Struct, gc=False):
     """One session so far, and its last request by model, the latest at the end."""
 
     use: CacheUse
-    sent: dict[str, Sent]
+    sent: dict[str, SentRequest]
 
 
 class Sessions:
@@ -207,7 +207,7 @@ class Sessions:
         """Return the session that a response belongs to; "" if it is not known."""
         return self._of_response.get(identifier, "")
 
-    def before(self, name: str, model: str) -> Sent | None:
+    def before(self, name: str, model: str) -> SentRequest | None:
         """Return the request of a session to compare the next one with: the last one to its model, or else the last."""
         with self._lock:
             session = self._sessions.get(name)
@@ -215,12 +215,12 @@ class Sessions:
                 return None
             return session.sent.get(model) or next(reversed(session.sent.values()), None)
 
-    def note(self, use: CacheUse, record: RequestRecord, sent: Sent, response_id: str) -> None:
+    def note(self, use: CacheUse, record: RequestRecord, sent: SentRequest, response_id: str) -> None:
         """Note a request of a session, and in its record what the cache has saved. `use`: what is new in it."""
         with self._lock:
             self._note(use, record, sent, response_id)
 
-    def _note(self, use: CacheUse, record: RequestRecord, sent: Sent, response_id: str) -> None:
+    def _note(self, use: CacheUse, record: RequestRecord, sent: SentRequest, response_id: str) -> None:
         session = self._sessions.pop(use.session, None) or _Session(CacheUse(session=use.session), {})
         self._sessions[use.session] = session
         earlier, usage = session.use, record.usage or Usage()
@@ -251,7 +251,7 @@ class Sessions:
         self.bytes_kept -= len(old.body) if old is not None else 0
 
 
-def why_missed(before: Sent, sent: Sent, read: int | None) -> str:
+def why_missed(before: SentRequest, sent: SentRequest, read: int | None) -> str:
     """Return why a request has read less from the cache than the one before it had as input; "" if it has not.
 
     `read`: what it has read; None if the upstream does not say.

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.errors import BadRequest, ClientError
-from trilogue.gateway.conversations.store.types import ItemPage, Page, StoredConversation, StoredItem
+from trilogue.gateway.conversations.store.types import ItemPage, PageRequest, StoredConversation, StoredItem
 from trilogue.model import Json
 
 MAX_LIMIT = 100
@@ -32,14 +32,14 @@ class UnknownId(ClientError):
         super().__init__(f"{kind} with id '{identifier[:100]}' not found.", code="not_found")
 
 
-def read_page(query: Mapping[str, str]) -> Page:
+def read_page(query: Mapping[str, str]) -> PageRequest:
     """Return which part of a list is asked for. Raises BadRequest."""
     order, limit = query.get("order", "desc"), query.get("limit", "20")
     if order not in ("asc", "desc"):
         raise BadRequest("order is asc or desc", path="order")
     if not limit.isascii() or not limit.isdigit() or len(limit) > 4 or not 1 <= int(limit) <= MAX_LIMIT:
         raise BadRequest(f"limit is a number from 1 to {MAX_LIMIT}", path="limit")
-    return Page(after=query.get("after") or None, limit=int(limit), descending=order == "desc")
+    return PageRequest(after=query.get("after") or None, limit=int(limit), descending=order == "desc")
 
 
 def item_list(page: ItemPage) -> bytes:

@@ -29,7 +29,7 @@ from trilogue.gateway.endpoints.judging import chosen_policies
 from trilogue.gateway.endpoints.upstream_stored import event_stream, refreshed
 from trilogue.gateway.record import BACKGROUND, RequestRecord
 from trilogue.gateway.request.boundary import begin, report
-from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.call import ModelCall
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.limits import is_charged
 from trilogue.gateway.request.request import Cancellation, RequestContext, targets_of, watching
@@ -76,7 +76,7 @@ async def handle(context: RequestContext) -> None:
     await _start(context, call, turn, targets)
 
 
-async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> StoredTurn | None:
+async def _continued(context: RequestContext, call: ModelCall, turn: StoredTurn) -> StoredTurn | None:
     """Return the turn again once the response that it continues is complete. Raises BadRequest if it is not."""
     previous = turn.previous
     if previous is not None and previous.origin is not None:
@@ -99,7 +99,7 @@ class _Run(Struct, eq=False):
     """A job and the request that it is made from."""
 
     job: BackgroundJob
-    call: Call
+    call: ModelCall
     targets: Sequence[ProviderModel]
     origin: RequestContext
     """the request of the client that started it"""
@@ -107,7 +107,7 @@ class _Run(Struct, eq=False):
     """the request of the job itself"""
 
 
-async def _start(context: RequestContext, call: Call, turn: StoredTurn, targets: Sequence[ProviderModel]) -> None:
+async def _start(context: RequestContext, call: ModelCall, turn: StoredTurn, targets: Sequence[ProviderModel]) -> None:
     """Start a job, and respond with it: queued, or as a stream."""
     if turn.store.jobs.count >= MOST_JOBS:
         context.refuse(_TOO_MANY)
@@ -128,7 +128,7 @@ async def _start(context: RequestContext, call: Call, turn: StoredTurn, targets:
         context.reply_json(job.response("queued"))
 
 
-def _opening(call: Call, turn: StoredTurn) -> dict[str, Json]:
+def _opening(call: ModelCall, turn: StoredTurn) -> dict[str, Json]:
     """Return the response object before anything has come of it."""
     now = time.time()
     reply = Reply(

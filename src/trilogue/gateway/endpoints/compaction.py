@@ -28,7 +28,7 @@ from trilogue.gateway.conversations.summaries import (
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.gateway import Gateway
-from trilogue.gateway.request.call import Call, read_asked
+from trilogue.gateway.request.call import ModelCall, read_asked
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
 from trilogue.gateway.request.ownership import check_body
 from trilogue.gateway.request.request import RequestContext, read_large, targets_of, watching
@@ -77,7 +77,7 @@ async def handle(context: RequestContext) -> None:
             call.policies.close()
 
 
-async def _compact(context: RequestContext, call: Call, routed: Sequence[ProviderModel]) -> None:
+async def _compact(context: RequestContext, call: ModelCall, routed: Sequence[ProviderModel]) -> None:
     targets, own = compacting(routed, call, context.entry.gateway, NO_ENDPOINT)
     # Only the upstream can read what it returns, so there is nothing to judge.
     passed = replace(call, path=CODECS[call.client].endpoint.compaction, policies=None) if own else None
@@ -86,7 +86,7 @@ async def _compact(context: RequestContext, call: Call, routed: Sequence[Provide
         client.send_instead(_compacted(call, response, context.entry.gateway))
 
 
-async def compact_turn(context: RequestContext, call: Call, targets: Sequence[ProviderModel]) -> None:
+async def compact_turn(context: RequestContext, call: ModelCall, targets: Sequence[ProviderModel]) -> None:
     """Respond to a request that ends with the item that asks for a compaction."""
     gateway, turn = context.entry.gateway, call.turn
     targets, own = compacting(targets, call, gateway, NO_TRIGGER)
@@ -101,7 +101,7 @@ async def compact_turn(context: RequestContext, call: Call, targets: Sequence[Pr
 
 
 def compacting(
-    targets: Sequence[ProviderModel], call: Call, gateway: Gateway, form: Remedy
+    targets: Sequence[ProviderModel], call: ModelCall, gateway: Gateway, form: Remedy
 ) -> tuple[tuple[ProviderModel, ...], bool]:
     """Return the targets that can compact, and whether they do it by themselves. Raises Unsupported if there are none.
 
@@ -119,7 +119,7 @@ def compacting(
     return tuple(target for target, own in able if own is first), first
 
 
-def _compacts(target: ProviderModel, call: Call, gateway: Gateway, form: Remedy, trusts: bool) -> bool | None:
+def _compacts(target: ProviderModel, call: ModelCall, gateway: Gateway, form: Remedy, trusts: bool) -> bool | None:
     """Return whether a target compacts by itself; None if not even its model may write a summary.
 
     `trusts`: it may do so because nobody else has to go on. What it returns can only be read by the account that made
@@ -136,7 +136,7 @@ def _compacts(target: ProviderModel, call: Call, gateway: Gateway, form: Remedy,
 
 
 async def _responded(
-    context: RequestContext, call: Call, targets: Sequence[ProviderModel], form: Remedy, passed: Call | None
+    context: RequestContext, call: ModelCall, targets: Sequence[ProviderModel], form: Remedy, passed: ModelCall | None
 ) -> tuple[CompactionResponse, dict[str, Json] | None]:
     """Have the upstream compact, or the model write a summary.
 
@@ -144,7 +144,7 @@ async def _responded(
     the client has got a response, or an error.
     """
     gateway = context.entry.gateway
-    asking: Call | None = None
+    asking: ModelCall | None = None
     if passed is None:
         first = asking = _asking(call)
     else:
@@ -164,7 +164,7 @@ async def _responded(
     return client, parse_request(client.model_response) if client.model_response else None
 
 
-def _asking(call: Call) -> Call:
+def _asking(call: ModelCall) -> ModelCall:
     """Return the request for a summary. Raises StrictLoss."""
     loss = Loss(LOSS, "input")
     refuse_losses((loss,), call.strict)
@@ -173,14 +173,14 @@ def _asking(call: Call) -> Call:
     return replace(call, body=summary_request(history), stream=False, turn=None, losses=losses, summary=True)
 
 
-def _may_ask_model(call: Call, gateway: Gateway, targets: Sequence[ProviderModel]) -> bool:
+def _may_ask_model(call: ModelCall, gateway: Gateway, targets: Sequence[ProviderModel]) -> bool:
     """Return whether a model may write the summary if its upstream refuses to compact."""
     if refuses(call.strict, LOSS) or (call.turn is not None and call.turn.foreign is not None):
         return False
     return all(gateway.upstreams.providers[target.provider].summarizes for target in targets)
 
 
-def _compacted(call: Call, response: dict[str, Json], gateway: Gateway) -> dict[str, Json]:
+def _compacted(call: ModelCall, response: dict[str, Json], gateway: Gateway) -> dict[str, Json]:
     """Return the object that the endpoint responds with: the messages that stay, and the item with the summary."""
     turn, identifier = call.turn, _new_id(call)
     own = input_items(read_state_fields(call.sent).input)
@@ -197,7 +197,7 @@ def _compacted(call: Call, response: dict[str, Json], gateway: Gateway) -> dict[
     }
 
 
-def _compacted_turn(call: Call, response: dict[str, Json], gateway: Gateway) -> dict[str, Json]:
+def _compacted_turn(call: ModelCall, response: dict[str, Json], gateway: Gateway) -> dict[str, Json]:
     """Return the response to a request with the trigger: that of the model, with the item as its only output."""
     asked, identifier = parse_request(call.sent), _new_id(call)
     item = compaction_item(summary_of(response), call.client, call.sealer, identifier)
@@ -206,6 +206,6 @@ def _compacted_turn(call: Call, response: dict[str, Json], gateway: Gateway) -> 
     return {**response, **echoed, "id": identifier, "model": call.shown_model, "store": stored, "output": [item]}
 
 
-def _new_id(call: Call) -> str:
+def _new_id(call: ModelCall) -> str:
     # An id that begins with the time is found faster among many.
     return f"resp_{int(time.time() * 1000):012x}{digest(call.request_id, 6)}"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from trilogue.base.text import sane
 from trilogue.errors import BadRequest, UpstreamError
-from trilogue.gateway.request.call import Call, ReadBody
+from trilogue.gateway.request.call import ModelCall, ReadBody
 from trilogue.gateway.request.failures import client_failure
 from trilogue.gateway.request.limits import count_request
 from trilogue.gateway.request.request import RequestContext, cancelled_error
@@ -21,13 +21,13 @@ from trilogue.model import Severity
 from trilogue.routing.router import ProviderModel
 
 
-def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) -> Call:
+def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) -> ModelCall:
     """Return a request that was read, with what its head says, and note its model for the log. Raises BadRequest."""
     request, entry, record = context.request, context.entry, context.record
     if entry.loss_comment is None:
         raise BadRequest("trilogue-loss-comment is true or false", path="trilogue-loss-comment")
     record.model, record.stream = sane(asked.model), asked.stream
-    return Call(
+    return ModelCall(
         client=entry.client,
         body=asked.body,
         model=asked.model,

@@ -16,7 +16,7 @@ from trilogue.gateway.conversations.summaries import TRIGGER_MARK, asks_for_comp
 from trilogue.gateway.endpoints.compaction import compact_turn
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
-from trilogue.gateway.request.call import Call, read_asked
+from trilogue.gateway.request.call import ModelCall, read_asked
 from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.ownership import check_body, watch_made_objects
@@ -64,7 +64,7 @@ async def handle(context: RequestContext) -> None:
     await run(context, await read_call(context))
 
 
-async def read_call(context: RequestContext) -> Call:
+async def read_call(context: RequestContext) -> ModelCall:
     """Read a request, and look up what it refers to."""
     gateway = context.entry.gateway
     body = await context.request.body(gateway.settings.max_body_bytes)
@@ -81,7 +81,7 @@ async def read_call(context: RequestContext) -> Call:
     return call
 
 
-async def run(context: RequestContext, call: Call, targets: Sequence[ProviderModel] = ()) -> None:
+async def run(context: RequestContext, call: ModelCall, targets: Sequence[ProviderModel] = ()) -> None:
     """Respond to a request that was read. `targets`: where it may go, if that is known."""
     gateway = context.entry.gateway
     try:
@@ -111,7 +111,7 @@ async def run(context: RequestContext, call: Call, targets: Sequence[ProviderMod
             call.policies.close()
 
 
-async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | None:
+async def _recalled(context: RequestContext, call: ModelCall) -> ReasoningMemory | None:
     """Find the reasoning that the client has not sent back. Returns None if it sends back all of it by itself."""
     body, codec = call.whole, CODECS[call.client]
     if len(body) > LARGE_BYTES:

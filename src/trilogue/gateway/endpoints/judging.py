@@ -18,7 +18,7 @@ from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.questions import answerer
 from trilogue.gateway.policies.run import RequestPolicies, words_of
 from trilogue.gateway.policies.table import ChosenPolicies, UnknownPolicy
-from trilogue.gateway.request.call import Call, ReadBody
+from trilogue.gateway.request.call import ModelCall, ReadBody
 from trilogue.gateway.request.judged_request import judged_call
 from trilogue.gateway.request.ownership import may_name_others, models_of
 from trilogue.gateway.request.request import RequestContext, targets_of, watching
@@ -32,7 +32,7 @@ from trilogue.routing.router import ProviderModel
 class JudgedRequest(Struct, frozen=True):
     """A request that may go out, and where to."""
 
-    call: Call
+    call: ModelCall
     targets: Sequence[ProviderModel]
 
 
@@ -51,7 +51,7 @@ def chosen_policies(context: RequestContext, model: str, targets: Sequence[Provi
 
 
 def _with_fallbacks(
-    context: RequestContext, call: Call, chosen: ChosenPolicies, targets: Sequence[ProviderModel]
+    context: RequestContext, call: ModelCall, chosen: ChosenPolicies, targets: Sequence[ProviderModel]
 ) -> ChosenPolicies:
     """Return policies with those of all other models that a request names: the upstream may use one of them instead."""
     fields = CODECS[call.client].endpoint.model_fields
@@ -96,7 +96,9 @@ async def judge_count(context: RequestContext, asked: ReadBody, targets: Sequenc
     return JudgedRequest(replace(call, body=dump(kept)), targets)
 
 
-async def judge_request(context: RequestContext, call: Call, targets: Sequence[ProviderModel]) -> JudgedRequest | None:
+async def judge_request(
+    context: RequestContext, call: ModelCall, targets: Sequence[ProviderModel]
+) -> JudgedRequest | None:
     """Apply the policies to a request. Return None if one has stopped it, and the client has got its words.
 
     The policies of the call must be closed when the response has ended.
@@ -115,8 +117,8 @@ async def judge_request(context: RequestContext, call: Call, targets: Sequence[P
 
 
 async def _judged(
-    context: RequestContext, call: Call, policies: RequestPolicies, targets: Sequence[ProviderModel]
-) -> tuple[Call, Sequence[ProviderModel]]:
+    context: RequestContext, call: ModelCall, policies: RequestPolicies, targets: Sequence[ProviderModel]
+) -> tuple[ModelCall, Sequence[ProviderModel]]:
     """Return a request as it may go out, and where to. If a policy has stopped it, that is noted in the policies."""
     # Ends, because each round needs policies that have not judged yet.
     waiting: tuple[Policy, ...] = policies.policies
@@ -134,7 +136,7 @@ async def _judged(
     return call, targets
 
 
-def _begin(context: RequestContext, call: Call, chosen: ChosenPolicies) -> RequestPolicies:
+def _begin(context: RequestContext, call: ModelCall, chosen: ChosenPolicies) -> RequestPolicies:
     table, record = context.entry.gateway.policies, context.record
     if table is None:
         raise UnknownPolicy(chosen.policies[0].name)
@@ -148,7 +150,7 @@ def _begin(context: RequestContext, call: Call, chosen: ChosenPolicies) -> Reque
     return RequestPolicies(chosen.policies, about, record, answerer(context, _respond), table.threads)
 
 
-async def _respond(context: RequestContext, call: Call) -> None:
+async def _respond(context: RequestContext, call: ModelCall) -> None:
     """Respond to a request that was made for a policy. Only policies that want to see such requests judge it."""
     judged = await judge_request(context, call, await targets_of(context, call.model))
     if judged is None:
@@ -162,7 +164,7 @@ async def _respond(context: RequestContext, call: Call) -> None:
 
 
 @contextmanager
-def _kept_alive(context: RequestContext, call: Call) -> Iterator[None]:
+def _kept_alive(context: RequestContext, call: ModelCall) -> Iterator[None]:
     """Send keep-alives to a client that waits for a stream while policies judge its request."""
     gateway = context.entry.gateway
     client = ClientResponse(call, context.responder, context.record, gateway.observers)

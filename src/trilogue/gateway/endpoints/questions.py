@@ -21,7 +21,7 @@ from trilogue.gateway.endpoints.complete import new_call
 from trilogue.gateway.policies.run import AnswerQuestion
 from trilogue.gateway.record import INTERNAL, RequestRecord
 from trilogue.gateway.request.boundary import CLIENT_CLOSED, begin, report
-from trilogue.gateway.request.call import Call, ReadBody
+from trilogue.gateway.request.call import ModelCall, ReadBody
 from trilogue.gateway.request.request import Cancellation, RequestContext
 from trilogue.model import Ledger, Request, Role, Sampling, Text, Turn
 from trilogue.net.server.request import Head, HttpRequest
@@ -33,7 +33,7 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS, DEFAULT
 from trilogue.vendors.profile import UNCHANGED
 
-Respond = Callable[[RequestContext, Call], Awaitable[None]]
+Respond = Callable[[RequestContext, ModelCall], Awaitable[None]]
 """responds to a request that was read, as an endpoint does"""
 
 

@@ -70,7 +70,7 @@ class Owner(NamedTuple):
     account: UpstreamAccount
 
 
-class Question(NamedTuple):
+class UpstreamQuery(NamedTuple):
     """What is asked about a response. `path`: behind its id."""
 
     method: str = "GET"
@@ -88,17 +88,21 @@ async def refreshed(context: RequestContext, store: GatewayStore, response: Stor
     """Return a response as its account has it now. The copy is replaced if it is complete. Raises UpstreamError."""
     if response.status in ENDED:
         return response
-    return await _asked(context, store, response, Question(query=context.entry.query))
+    return await _asked(context, store, response, UpstreamQuery(query=context.entry.query))
 
 
 async def cancelled(context: RequestContext, store: GatewayStore, response: StoredResponse) -> StoredResponse:
     """Cancel a response at its account, and return it. Raises UpstreamError."""
-    return await _asked(context, store, response, Question("POST", "/cancel"))
+    return await _asked(context, store, response, UpstreamQuery("POST", "/cancel"))
 
 
 async def deleted(context: RequestContext, response: StoredResponse) -> None:
     """Delete a response at its account, which ends it if it runs. What goes wrong is only logged: ours is deleted."""
-    questions = [Question("DELETE")] if response.status in ENDED else [Question("POST", "/cancel"), Question("DELETE")]
+    questions = (
+        [UpstreamQuery("DELETE")]
+        if response.status in ENDED
+        else [UpstreamQuery("POST", "/cancel"), UpstreamQuery("DELETE")]
+    )
     for question in questions:
         try:
             async with asyncio.timeout(DELETE_SECONDS):
@@ -110,7 +114,7 @@ async def deleted(context: RequestContext, response: StoredResponse) -> None:
 
 async def stream(context: RequestContext, store: GatewayStore, response: StoredResponse) -> None:
     """Respond with the stream of a response that its account sends. Raises UpstreamError."""
-    upstream = await _sent(context, response, Question(query=context.entry.query, stream=True))
+    upstream = await _sent(context, response, UpstreamQuery(query=context.entry.query, stream=True))
     parser = SseParser(MOST_EVENT_BYTES)
     try:
         with event_stream(context) as responder:
@@ -139,7 +143,7 @@ async def _kept_event(store: GatewayStore, response: StoredResponse, data: bytes
 
 
 async def _asked(
-    context: RequestContext, store: GatewayStore, response: StoredResponse, question: Question
+    context: RequestContext, store: GatewayStore, response: StoredResponse, question: UpstreamQuery
 ) -> StoredResponse:
     """Return a response as its account returns it."""
     body = await _whole(context, response, question)
@@ -167,7 +171,7 @@ async def _replace(store: GatewayStore, response: StoredResponse, body: bytes, s
     return complete
 
 
-async def _whole(context: RequestContext, response: StoredResponse, question: Question) -> bytes:
+async def _whole(context: RequestContext, response: StoredResponse, question: UpstreamQuery) -> bytes:
     owner = _owner(context, response)
     seconds = owner.provider.clocks.total if owner is not None else 0.0
     try:
@@ -181,7 +185,7 @@ async def _whole(context: RequestContext, response: StoredResponse, question: Qu
         raise UpstreamTimeout(f"there was no complete response within {seconds:g} s (timeouts.total)") from None
 
 
-async def _sent(context: RequestContext, response: StoredResponse, question: Question) -> UpstreamResponse:
+async def _sent(context: RequestContext, response: StoredResponse, question: UpstreamQuery) -> UpstreamResponse:
     """Ask the account about its response. Raises UpstreamError, and UnknownId if it does not know it any more."""
     owner = _owner(context, response)
     if owner is None:
@@ -218,7 +222,9 @@ def _owner(context: RequestContext, response: StoredResponse) -> Owner | None:
     return Owner(provider, account) if provider.profile(response.model, client).keeps_state else None
 
 
-def _request(context: RequestContext, owner: Owner, response: StoredResponse, question: Question) -> UpstreamRequest:
+def _request(
+    context: RequestContext, owner: Owner, response: StoredResponse, question: UpstreamQuery
+) -> UpstreamRequest:
     provider, account = owner
     client, entry = context.entry.client, context.entry
     path = f"{CODECS[client].endpoint.path}/{quote(response.id, safe='')}{question.path}"

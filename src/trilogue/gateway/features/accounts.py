@@ -9,7 +9,7 @@ import structlog
 from trilogue.base.clock import steady_time
 from trilogue.gateway.admin.audit import audited
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.gateway.gateway import Gateway
 from trilogue.model import Json
 from trilogue.routing.pool.account import Account
@@ -38,8 +38,8 @@ AFTER: dict[str, dict[str, Json]] = {
 def routes() -> tuple[AdminRoute, ...]:
     """Return the routes of accounts. Workers share the state of accounts, so each can respond alone."""
     return (
-        AdminRoute("GET", "accounts", _list, Role.VIEWER),
-        AdminRoute("POST", "accounts/{provider}/{account*}/{action}", _change, Role.OPERATOR),
+        AdminRoute("GET", "accounts", _list, AdminRole.VIEWER),
+        AdminRoute("POST", "accounts/{provider}/{account*}/{action}", _change, AdminRole.OPERATOR),
     )
 
 

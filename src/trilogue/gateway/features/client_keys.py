@@ -16,7 +16,7 @@ from trilogue.gateway.access.client_keys import ManagedKey
 from trilogue.gateway.access.key_store import KeyExists, KeyStore, NoSuchKey
 from trilogue.gateway.access.settings import KeyOptions, key_option_problems
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.model import Json
 from trilogue.storage.database import StoreError
 
@@ -30,12 +30,12 @@ KEY_NAME = re.compile(r"[\w][\w .@+-]{0,99}")
 def routes() -> tuple[AdminRoute, ...]:
     """Return the routes of client keys. All workers read them from the same store."""
     return (
-        AdminRoute("GET", "keys", _list, Role.ADMIN),
-        AdminRoute("POST", "keys", _create, Role.ADMIN),
-        AdminRoute("GET", "keys/{key}", _show, Role.ADMIN),
-        AdminRoute("PUT", "keys/{key}", _change, Role.ADMIN),
-        AdminRoute("POST", "keys/{key}/rotate", _rotate, Role.ADMIN),
-        AdminRoute("POST", "keys/{key}/revoke", _revoke, Role.ADMIN),
+        AdminRoute("GET", "keys", _list, AdminRole.ADMIN),
+        AdminRoute("POST", "keys", _create, AdminRole.ADMIN),
+        AdminRoute("GET", "keys/{key}", _show, AdminRole.ADMIN),
+        AdminRoute("PUT", "keys/{key}", _change, AdminRole.ADMIN),
+        AdminRoute("POST", "keys/{key}/rotate", _rotate, AdminRole.ADMIN),
+        AdminRoute("POST", "keys/{key}/revoke", _revoke, AdminRole.ADMIN),
     )
 
 

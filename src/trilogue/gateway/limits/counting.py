@@ -27,7 +27,7 @@ from trilogue.gateway.limits.counters import (
     period_end,
     window,
 )
-from trilogue.gateway.limits.leasing import BILLION, FIRST_BUDGET, Ask, Counter, Leasing, counters, usable
+from trilogue.gateway.limits.leasing import BILLION, FIRST_BUDGET, Counter, CounterRequest, Leasing, counters, usable
 from trilogue.gateway.limits.settings import NO_BUDGET, NO_LIMITS, BudgetSettings, RateLimits
 
 WARN_SHARE = 0.8
@@ -168,12 +168,12 @@ def mark_told(now: float, subject: Subject, row: Row, period: str) -> None:
             row[budget(row, position, now) + WARNED] = TOLD
 
 
-def shortage(now: float, subject: Subject, row: Row, estimate: Estimate, requests: int = 1) -> list[Ask]:
+def shortage(now: float, subject: Subject, row: Row, estimate: Estimate, requests: int = 1) -> list[CounterRequest]:
     """Return the counts of a subject that have a limit, and how much more of each a request needs to be granted."""
     found = []
     for counter in counters(now, subject.limits, subject.budget, row):
         needed = counter.used + _taken(counter.which, counter.limit, (estimate, requests))
-        found.append(Ask(counter, max(0, needed - usable(now, row, counter.granted, counter.used))))
+        found.append(CounterRequest(counter, max(0, needed - usable(now, row, counter.granted, counter.used))))
     return found
 
 

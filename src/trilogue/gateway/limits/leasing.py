@@ -66,7 +66,7 @@ class Counter(NamedTuple):
     at: int
 
 
-class Ask(NamedTuple):
+class CounterRequest(NamedTuple):
     """What is asked for one count. `want`: how much more is needed now."""
 
     counter: Counter

@@ -50,7 +50,7 @@ class AskedFor(Struct, frozen=True):
     body: bytes
 
 
-class Call(Struct, kw_only=True, gc=False):
+class ModelCall(Struct, kw_only=True, gc=False):
     """A request that was read and can be routed."""
 
     client: Protocol

@@ -14,7 +14,7 @@ from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import BadRequest
 from trilogue.gateway.conversations.summaries import ITEM_MARK, opened
 from trilogue.gateway.policies.run import RequestPolicies
-from trilogue.gateway.request.call import AskedFor, Call
+from trilogue.gateway.request.call import AskedFor, ModelCall
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.model import Json, Ledger, Loss, Reasoning, Request, refuse_losses
 from trilogue.policies import Policy
@@ -28,7 +28,7 @@ _READ_IN = ("messages", "input", "system", "instructions", "prompt", "content")
 _SPELLED = frozenset((*_READ_IN, "text", "role", "type", "tools", "tool_calls", "functions", "model", "image_url"))
 
 
-async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Policy]) -> Call | None:
+async def judged_call(call: ModelCall, policies: RequestPolicies, chosen: Sequence[Policy]) -> ModelCall | None:
     """Return a call as it may go out, or None if a policy has stopped it. `chosen`: those that have not judged it yet.
 
     Raises BadRequest if it is not a valid request of its protocol.
@@ -52,7 +52,7 @@ async def judged_call(call: Call, policies: RequestPolicies, chosen: Sequence[Po
     return changed
 
 
-def _decoded(call: Call, body: bytes) -> tuple[Request, bool]:
+def _decoded(call: ModelCall, body: bytes) -> tuple[Request, bool]:
     """Return a request, and whether its body says nothing else: a field that comes twice counts only once."""
     codec = CODECS[call.client]
     if codec.endpoint.compaction and body.find(ITEM_MARK) >= 0:
@@ -77,7 +77,7 @@ def _check_spelling(fields: dict[str, Json]) -> None:
             waiting += [value[name] for name in _READ_IN if name in value]
 
 
-def _encoded(request: Request, call: Call) -> tuple[bytes, list[Loss]]:
+def _encoded(request: Request, call: ModelCall) -> tuple[bytes, list[Loss]]:
     ledger = Ledger()
     target = Target(protocol=call.client, model=request.model, profile=UNCHANGED)
     return dump(CODECS[call.client].encode_request(request, target, ledger)), ledger.losses

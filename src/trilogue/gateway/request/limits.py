@@ -12,7 +12,7 @@ from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.limits.counting import Estimate, Remaining
 from trilogue.gateway.limits.limiter import Asked, Reservation
 from trilogue.gateway.limits.most import Facts, Model, inputs_of, likely_tokens, most, read_facts
-from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.call import ModelCall
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.other import OtherCall, makes_something, named_models
 from trilogue.gateway.request.ownership import may_name_others, models_of
@@ -27,7 +27,7 @@ _OF_COMPLETIONS = ("max_tokens",)
 
 
 async def count_request(
-    context: RequestContext, call: Call, targets: Sequence[ProviderModel]
+    context: RequestContext, call: ModelCall, targets: Sequence[ProviderModel]
 ) -> tuple[Sequence[ProviderModel], Reservation | None]:
     """Count a request for its key, owner, route and model. Return the targets that the key may use, and the counts.
 
@@ -75,7 +75,7 @@ async def count_other(
     return allowed, reservation
 
 
-def is_charged(context: RequestContext, call: Call, targets: Sequence[ProviderModel]) -> bool:
+def is_charged(context: RequestContext, call: ModelCall, targets: Sequence[ProviderModel]) -> bool:
     """Return whether the usage of a request counts against a budget or a limit on tokens."""
     gateway = context.entry.gateway
     return gateway.limiter.charges(
@@ -197,7 +197,7 @@ async def _other_estimate(context: RequestContext, call: OtherCall, targets: Seq
     return _worst(context, targets, facts if paid != "unbounded" else None)
 
 
-async def _estimate(context: RequestContext, call: Call, targets: Sequence[ProviderModel]) -> Estimate:
+async def _estimate(context: RequestContext, call: ModelCall, targets: Sequence[ProviderModel]) -> Estimate:
     """Return the most that a request takes: its input by its size, its output by what it asks for."""
     fields, limit = CODECS[call.client].endpoint.output_fields, CODECS[call.client].endpoint.call_limit
     more = 0 if call.memory is None else sum(map(len, [kept.encode() for kept in call.memory.found.values()]))

@@ -20,7 +20,7 @@ from trilogue.gateway.conversations.reasoning import ReasoningMemory
 from trilogue.gateway.conversations.request_fields import input_items, may_refer, names_items, reference_of
 from trilogue.gateway.conversations.summaries import ITEM_MARK, opened
 from trilogue.gateway.gateway import Gateway
-from trilogue.gateway.request.call import Call, with_model, without_head
+from trilogue.gateway.request.call import ModelCall, with_model, without_head
 from trilogue.model import Failure, Json, Ledger, Loss, Protocol, Severity, refuse_losses, refuses
 from trilogue.net.client.interface import HeaderPairs, UpstreamRequest
 from trilogue.protocols.codec import PauseForm, Target
@@ -112,7 +112,7 @@ class Place(Struct, frozen=True, gc=False):
     remedies: tuple[Remedy, ...] = ()
 
 
-def outbound(call: Call, place: Place, gateway: Gateway) -> Outbound:
+def outbound(call: ModelCall, place: Place, gateway: Gateway) -> Outbound:
     """Return the request for this provider, account and model. Raises `ClientError` if it cannot be translated."""
     protocols = place.provider.protocols
     if len(protocols) == 1:
@@ -141,7 +141,7 @@ def _tools_with_reasoning(place: Place, protocol: Protocol) -> Profile | None:
     return replace(UNCHANGED, reasons=profile.reasons, efforts=profile.efforts, tools_with_reasoning=False)
 
 
-def _fits(call: Call, place: Place, profile: Profile) -> bool:
+def _fits(call: ModelCall, place: Place, profile: Profile) -> bool:
     ledger = Ledger()
     try:
         fit_own(parse_request(call.body), _target(place, call.client, profile), ledger)
@@ -150,7 +150,7 @@ def _fits(call: Call, place: Place, profile: Profile) -> bool:
     return not ledger.losses
 
 
-def _most_exact(call: Call, place: Place, protocols: Sequence[Protocol], gateway: Gateway) -> Outbound:
+def _most_exact(call: ModelCall, place: Place, protocols: Sequence[Protocol], gateway: Gateway) -> Outbound:
     """Return the translation with the fewest losses; if several have, the one that the provider prefers."""
     best: Outbound | None = None
     refusal: ClientError | None = None
@@ -179,7 +179,7 @@ def _target(place: Place, protocol: Protocol, profile: Profile) -> Target:
     )
 
 
-def translated(call: Call, place: Place, protocol: Protocol, gateway: Gateway) -> Outbound:
+def translated(call: ModelCall, place: Place, protocol: Protocol, gateway: Gateway) -> Outbound:
     """Return the request in one of the provider's protocols. Raises `ClientError` if it cannot be translated."""
     fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
     profile = place.provider.profile(place.model, protocol)
@@ -226,7 +226,7 @@ def translated(call: Call, place: Place, protocol: Protocol, gateway: Gateway) -
     )
 
 
-def _session(call: Call, body: bytes) -> str:
+def _session(call: ModelCall, body: bytes) -> str:
     """Return what names the conversation for OpenAI's prompt caches, apart from those of other client keys."""
     session = cache_session(body, call.headers)
     return f"{call.key_name}\0{session}" if session else ""
@@ -237,7 +237,7 @@ def _recalled(memory: ReasoningMemory, place: Place, gateway: Gateway) -> Recall
     return gateway.upstreams.refused_reasoning.accepted(place.provider.name, place.account.name, memory.found)
 
 
-def _passed_on(call: Call, place: Place, gateway: Gateway, fit: Profile | None = None) -> Outbound:
+def _passed_on(call: ModelCall, place: Place, gateway: Gateway, fit: Profile | None = None) -> Outbound:
     provider, model = place.provider, place.model
     profile, body = provider.profile(model, call.client), call.body
     losses: list[Loss] = []
@@ -303,7 +303,7 @@ def _with_long_context(headers: HeaderPairs, protocol: Protocol, model: str) -> 
     return with_beta(headers, endpoint.betas_header, endpoint.long_context_beta)
 
 
-def _without_foreign(call: Call, body: bytes, profile: Profile) -> tuple[bytes, list[Loss]]:
+def _without_foreign(call: ModelCall, body: bytes, profile: Profile) -> tuple[bytes, list[Loss]]:
     """Return the body without what only the vendor of the client's protocol understands, and the losses."""
     codec = CODECS[call.client]
     losses: list[Loss] = []
@@ -334,7 +334,7 @@ def _has_tools(body: bytes) -> bool:
     return b'"tool' in body or b'_call"' in body or b'_call_output"' in body
 
 
-def _fitted(call: Call, body: bytes, target: Target, repair: Repair) -> tuple[bytes, list[Loss]]:
+def _fitted(call: ModelCall, body: bytes, target: Target, repair: Repair) -> tuple[bytes, list[Loss]]:
     """Return the body as the model accepts it, with its history repaired; the same bytes if nothing has to change."""
     ledger = Ledger()
     wire = parse_request(body)
@@ -343,7 +343,7 @@ def _fitted(call: Call, body: bytes, target: Target, repair: Repair) -> tuple[by
     return body if fitted is wire else dump(fitted), ledger.losses
 
 
-def _adjusted(call: Call, body: bytes, remedies: tuple[Remedy, ...]) -> tuple[bytes, list[Loss]]:
+def _adjusted(call: ModelCall, body: bytes, remedies: tuple[Remedy, ...]) -> tuple[bytes, list[Loss]]:
     """Return the body without what the model is known to refuse."""
     wire = parse_request(body)
     changed, losses = adjusted(wire, remedies, call)
@@ -375,7 +375,7 @@ def own_body(
     return body if cleaned is wire else dump(cleaned), ledger.losses
 
 
-def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss]]:
+def stripped(call: ModelCall, only: list[str] | None = None) -> tuple[ModelCall, list[Loss]]:
     """Return the call without the reasoning of earlier turns, and the losses. Raises `StrictLoss` in strict mode.
 
     `only`: the beginnings of the values to remove; by default all are removed.
@@ -391,7 +391,7 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
 
 
 def _request(
-    call: Call, place: Place, protocol: Protocol, profile: Profile, headers: HeaderPairs, body: bytes
+    call: ModelCall, place: Place, protocol: Protocol, profile: Profile, headers: HeaderPairs, body: bytes
 ) -> UpstreamRequest:
     provider, endpoint = place.provider, CODECS[protocol].endpoint
     url = provider.url(protocol, call.path or endpoint.path or endpoint.url_path(place.model, call.stream))
@@ -411,7 +411,7 @@ _OURS = frozenset({"include", "store", "stream_options", "prompt_cache_key"})
 """Fields that a translation may add although the client has not set them."""
 
 
-def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], call: Call) -> tuple[dict[str, Json], list[Loss]]:
+def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], call: ModelCall) -> tuple[dict[str, Json], list[Loss]]:
     """Return a body without what the model is known to refuse, and the losses of that."""
     usable = allowed(remedies, call)
     if not usable:
@@ -421,20 +421,20 @@ def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], call: Call) -> t
 
 
 def without_refused_betas(
-    headers: HeaderPairs, protocol: Protocol, remedies: Sequence[Remedy], call: Call
+    headers: HeaderPairs, protocol: Protocol, remedies: Sequence[Remedy], call: ModelCall
 ) -> tuple[HeaderPairs, list[Loss]]:
     """Return headers without the betas that the model is known to refuse, and the losses of that."""
     headers, changes = without_betas(headers, CODECS[protocol].endpoint.betas_header, allowed(remedies, call))
     return headers, [Loss(LOSS, path, detail) for path, detail in changes]
 
 
-def read_lesson(failure: Failure, sent: UpstreamRequest, protocol: Protocol, call: Call) -> tuple[Remedy, ...]:
+def read_lesson(failure: Failure, sent: UpstreamRequest, protocol: Protocol, call: ModelCall) -> tuple[Remedy, ...]:
     """Return what to change in a request; nothing if the failure is not about a parameter or a beta."""
     betas = read_betas(failure, CODECS[protocol].endpoint.betas_header, sent.headers)
     return tuple(allowed(betas or read_refusal(failure, parse_request(sent.body)), call))
 
 
-def allowed(remedies: Sequence[Remedy], call: Call) -> Sequence[Remedy]:
+def allowed(remedies: Sequence[Remedy], call: ModelCall) -> Sequence[Remedy]:
     """Return the remedies that may be used: in strict mode, none for what the client has set itself."""
     if not remedies or not refuses(call.strict, LOSS):
         return remedies

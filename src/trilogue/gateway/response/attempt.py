@@ -12,7 +12,7 @@ from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.conversations.store.types import OriginAccount
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.observer import ByteObservers, observed_response
-from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.call import ModelCall
 from trilogue.gateway.request.failures import error_body, response_failure
 from trilogue.gateway.request.outbound import Outbound, Place, allowed, outbound, stripped, translated
 from trilogue.gateway.response.timing import ProgressLimit, TimeLimits
@@ -54,7 +54,7 @@ class UpstreamAttempt:
     progress: ProgressLimit
     """the limit on events; set by `send` if the response is a stream"""
 
-    def __init__(self, planned: Attempt, place: Place, request: Outbound, call: Call | None = None) -> None:
+    def __init__(self, planned: Attempt, place: Place, request: Outbound, call: ModelCall | None = None) -> None:
         self.planned = planned
         self.outbound = request
         self.redactor = place.account.redactor
@@ -102,7 +102,7 @@ class UpstreamAttempt:
             observers.provider_request(self.planned, _sent(request, self.outbound, self._place, self._call))
         return request
 
-    def prepare_again(self, call: Call, gateway: Gateway) -> Outbound:
+    def prepare_again(self, call: ModelCall, gateway: Gateway) -> Outbound:
         """Return a further request of the same client for the same account, in the same protocol."""
         return prepare(call, self._place, gateway, self.planned.strip, self.outbound.protocol)
 
@@ -117,7 +117,7 @@ class UpstreamAttempt:
             raise UpstreamProtocolError(f"the upstream responded with a redirect ({response.status})")
 
 
-def _sent(request: UpstreamRequest, outbound: Outbound, place: Place, call: Call) -> Sent:
+def _sent(request: UpstreamRequest, outbound: Outbound, place: Place, call: ModelCall) -> Sent:
     """Return what observers of bytes get to see of an attempt."""
     exchange = outbound.exchange
     remedies = place.remedies if outbound.adjustable else ()
@@ -149,7 +149,7 @@ def _sent(request: UpstreamRequest, outbound: Outbound, place: Place, call: Call
     )
 
 
-def prepare(call: Call, place: Place, gateway: Gateway, strip: bool, protocol: Protocol | None = None) -> Outbound:
+def prepare(call: ModelCall, place: Place, gateway: Gateway, strip: bool, protocol: Protocol | None = None) -> Outbound:
     """Return what is sent. Raises ClientError if the target cannot express it.
 
     `strip`: without the reasoning of earlier turns. `protocol`: the one to translate to, if that is decided already.

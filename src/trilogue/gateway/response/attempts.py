@@ -18,7 +18,7 @@ from trilogue.gateway.conversations.cache_sessions import LEAST_BYTES
 from trilogue.gateway.conversations.store.types import StoredResponse
 from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.gateway import Gateway
-from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.call import ModelCall
 from trilogue.gateway.request.failures import redacted
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside, in_thread
 from trilogue.gateway.request.outbound import Place, read_lesson, remember
@@ -397,7 +397,7 @@ def _note_cache_use(attempts: RequestAttempts, sticky: str) -> None:
     beside("cache use", noted, len(body))
 
 
-def _conversation(call: Call, gateway: Gateway, targets: Sequence[ProviderModel]) -> str:
+def _conversation(call: ModelCall, gateway: Gateway, targets: Sequence[ProviderModel]) -> str:
     """Return the key of the conversation; "" if every provider has only one account, so that it does not matter."""
     for target in targets:
         if len(gateway.upstreams.pools.pools[target.provider].accounts) > 1:
@@ -406,7 +406,7 @@ def _conversation(call: Call, gateway: Gateway, targets: Sequence[ProviderModel]
 
 
 def _known_conversation(
-    call: Call, turn: StoredTurn, gateway: Gateway, targets: Sequence[ProviderModel], sticky: str
+    call: ModelCall, turn: StoredTurn, gateway: Gateway, targets: Sequence[ProviderModel], sticky: str
 ) -> str:
     """Return the key of a conversation by its session, if nobody knows which account made the response before.
 

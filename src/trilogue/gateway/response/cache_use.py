@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from trilogue.gateway.conversations.cache_sessions import Sent, Sessions, session_name, why_missed
+from trilogue.gateway.conversations.cache_sessions import SentRequest, Sessions, session_name, why_missed
 from trilogue.gateway.record import CacheUse, RequestRecord
-from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.call import ModelCall
 from trilogue.routing.pool.conversation import named_session, sticky_key
 
 _TURNS = (b'"tools"', b'"assistant"', b'"function_call"')
@@ -14,7 +14,7 @@ _TURNS = (b'"tools"', b'"assistant"', b'"function_call"')
 
 
 def note_cache_use(
-    sessions: Sessions, call: Call, record: RequestRecord, body: bytes, sticky: str, response_id: str
+    sessions: Sessions, call: ModelCall, record: RequestRecord, body: bytes, sticky: str, response_id: str
 ) -> None:
     """Note a request of a session. It may be called in a thread.
 
@@ -28,7 +28,7 @@ def note_cache_use(
     if not name:
         return
     usage = record.usage
-    sent = Sent(
+    sent = SentRequest(
         request_id=record.request_id,
         body=body,
         provider=record.provider,
@@ -44,7 +44,7 @@ def note_cache_use(
     sessions.note(use, record, sent, response_id)
 
 
-def _known_name(sessions: Sessions, call: Call, sticky: str) -> str:
+def _known_name(sessions: Sessions, call: ModelCall, sticky: str) -> str:
     """Return the name of a request's session if that is known without a look at its body; else ""."""
     session = named_session(call.headers)
     if session:

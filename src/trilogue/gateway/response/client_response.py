@@ -20,7 +20,7 @@ from trilogue.base.sse import COMMENT, before_last_event
 from trilogue.errors import InternalError, UpstreamError, UpstreamFailure
 from trilogue.gateway.observer import Observers
 from trilogue.gateway.record import RequestRecord
-from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.call import ModelCall
 from trilogue.gateway.request.failures import for_client
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.pass_through import StreamPath
@@ -95,7 +95,7 @@ LIFECYCLE: dict[ResponseState, dict[ResponseStep, ResponseState]] = {
 class ClientResponse(Struct, eq=False):
     """The response to one request."""
 
-    call: Call
+    call: ModelCall
     responder: Responder
     record: RequestRecord
     _observers: Observers

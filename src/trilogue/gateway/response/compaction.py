@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import UpstreamProtocolError
 from trilogue.gateway.conversations.summaries import has_only_calls, is_unknown, without_calls
-from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.call import ModelCall
 from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse, ResponseStep, kept_headers
 from trilogue.model import Failure, Json, Loss, events_of
@@ -27,7 +27,7 @@ class CompactionResponse(ClientResponse, kw_only=True):
     """how the client asked, as it is remembered of an upstream that refuses it"""
     in_events: bool
     """whether the client asked for a stream"""
-    asking: Call | None
+    asking: ModelCall | None
     """the request for a summary, if the model may write one; the current request if the upstream does not compact"""
     model_response: bytes = b""
     """the model's whole response in the client's protocol; empty if there is none"""

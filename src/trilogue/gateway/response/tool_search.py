@@ -15,7 +15,7 @@ from trilogue.base.json_text import dump, parse_request, parse_upstream
 from trilogue.errors import UpstreamFailure
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.observer import ByteObservers
-from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.call import ModelCall
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.outbound import Outbound
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
@@ -32,7 +32,7 @@ MOST_SEARCHES = 5
 """how often the model may search and be asked again in one response"""
 _AFTERWARDS_SECONDS = 0.5
 
-Prepare = Callable[[Call], Outbound]
+Prepare = Callable[[ModelCall], Outbound]
 """translates a request for the account of the attempt"""
 
 
@@ -42,7 +42,7 @@ class SearchContinuation:
     def __init__(
         self,
         attempt: UpstreamAttempt,
-        call: Call,
+        call: ModelCall,
         prepare: Prepare,
         limits: TimeLimits,
         observers: ByteObservers | None,

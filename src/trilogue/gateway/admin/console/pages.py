@@ -14,7 +14,7 @@ from trilogue.base.json_text import dump
 from trilogue.gateway.admin.audit import note_sign_in
 from trilogue.gateway.admin.console import INDEX, console_files
 from trilogue.gateway.admin.identity import CONSOLE, KEY, identity_of, key_owner, session_in, session_secrets
-from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminError, AdminRoute, Identity, Page, Reply
+from trilogue.gateway.admin.routes import OPEN, AdminCall, AdminError, AdminRoute, Identity, RawReply, Reply
 from trilogue.gateway.admin.sessions import (
     SESSION_SECONDS,
     NewCookie,
@@ -25,7 +25,7 @@ from trilogue.gateway.admin.sessions import (
     set_cookie,
     token_of,
 )
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.model import Json
 from trilogue.routing.pool.account import Bucket
 from trilogue.storage.database import StoreError
@@ -62,7 +62,7 @@ def routes() -> tuple[AdminRoute, ...]:
     part = _ConsolePart()
     return (
         AdminRoute("GET", "", _to_console, OPEN),
-        AdminRoute("GET", "me", _me, Role.VIEWER),
+        AdminRoute("GET", "me", _me, AdminRole.VIEWER),
         AdminRoute("GET", "console", _index, OPEN),
         AdminRoute("GET", "console/session", _session, OPEN),
         AdminRoute("POST", "console/session", part.sign_in, OPEN),
@@ -72,13 +72,13 @@ def routes() -> tuple[AdminRoute, ...]:
 
 
 async def _to_console(call: AdminCall) -> Reply:
-    return Page(_HTML, b"", (*PAGE_HEADERS, (b"location", b"console/")), 303)
+    return RawReply(_HTML, b"", (*PAGE_HEADERS, (b"location", b"console/")), 303)
 
 
 async def _index(call: AdminCall) -> Reply:
     if not call.request.path.endswith("/"):
         # The addresses in the page are relative, so that a proxy can add a path in front.
-        return Page(_HTML, b"", (*PAGE_HEADERS, (b"location", b"console/")), 303)
+        return RawReply(_HTML, b"", (*PAGE_HEADERS, (b"location", b"console/")), 303)
     return _served(INDEX)
 
 
@@ -86,11 +86,11 @@ async def _file(call: AdminCall) -> Reply:
     return _served(call.ids[0])
 
 
-def _served(name: str) -> Page:
+def _served(name: str) -> RawReply:
     found = console_files().get(name)
     if found is None:
         raise AdminError(404, "the console has no such file", "not_found")
-    return Page(found.content_type, found.data, PAGE_HEADERS)
+    return RawReply(found.content_type, found.data, PAGE_HEADERS)
 
 
 async def _me(call: AdminCall) -> Reply:
@@ -124,10 +124,10 @@ async def _sign_out(call: AdminCall) -> Reply:
             log.warning("console: a session could not be ended", who=session.name, reason=str(error))
             text = f"the cookie is removed, but the session could not be ended: {error}"
             body: Json = {"error": {"message": text, "code": "store_unavailable"}}
-            return Page(_JSON, dump(body), removed, 503)
+            return RawReply(_JSON, dump(body), removed, 503)
         await keys.renew()
         log.info("console: signed out", who=session.name, via=session.via)
-    return Page(_JSON, dump({"signed_in": False}), removed)
+    return RawReply(_JSON, dump({"signed_in": False}), removed)
 
 
 class _ConsolePart:
@@ -153,7 +153,7 @@ class _ConsolePart:
         new_cookie = session_cookie(call, Session(KEY, owner.name, int(time.time()) + SESSION_SECONDS), SESSION_SECONDS)
         caller = Identity(owner.name, owner.role, CONSOLE)
         await note_sign_in(call, caller)
-        return Page(_JSON, dump({"signed_in": True, **caller._asdict()}), (new_cookie,))
+        return RawReply(_JSON, dump({"signed_in": True, **caller._asdict()}), (new_cookie,))
 
 
 def session_cookie(call: AdminCall, session: Session, seconds: int) -> tuple[bytes, bytes]:

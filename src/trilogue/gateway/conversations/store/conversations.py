@@ -27,7 +27,7 @@ from trilogue.gateway.conversations.store.types import (
     NotFound,
     NotStorable,
     OriginAccount,
-    Page,
+    PageRequest,
     StoredConversation,
     StoredItem,
 )
@@ -153,7 +153,7 @@ class Conversations(StorePart):
         self._append(transaction, append.lease, append.items)
 
     @reading
-    def items(self, transaction: DatabaseTransaction, owner: str, identifier: str, page: Page) -> ItemPage:
+    def items(self, transaction: DatabaseTransaction, owner: str, identifier: str, page: PageRequest) -> ItemPage:
         """Return a part of the items. Raise NotFound, also if the item to begin after is unknown."""
         seq = self._row(transaction, owner, identifier)[7]
         start = _FAR if page.descending else -1

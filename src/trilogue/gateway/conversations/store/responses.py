@@ -23,7 +23,7 @@ from trilogue.gateway.conversations.store.types import (
     NotFound,
     NotStorable,
     OriginAccount,
-    Page,
+    PageRequest,
     StoredItem,
     StoredResponse,
     output_items,
@@ -131,7 +131,7 @@ class Responses(StorePart):
         return tuple(self._decrypt(row) for row in rows)
 
     @reading
-    def input_items(self, transaction: DatabaseTransaction, owner: str, identifier: str, page: Page) -> ItemPage:
+    def input_items(self, transaction: DatabaseTransaction, owner: str, identifier: str, page: PageRequest) -> ItemPage:
         """Return a part of the input of a response. Raise NotFound."""
         row = self._row(transaction, owner, identifier)
         if row is None:

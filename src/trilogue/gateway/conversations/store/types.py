@@ -49,7 +49,7 @@ __all__ = [
     "ObjectOwner",
     "OriginAccount",
     "OwnerStatistics",
-    "Page",
+    "PageRequest",
     "StoreAway",
     "StoreBusy",
     "StoreDamaged",
@@ -188,7 +188,7 @@ class Append(Struct, frozen=True):
     items: tuple[StoredItem, ...]
 
 
-class Page(Struct, frozen=True):
+class PageRequest(Struct, frozen=True):
     """Which part of a list to return; the defaults are those of the API."""
 
     after: str | None = None
@@ -278,7 +278,7 @@ def to_item(data: bytes) -> StoredItem:
     return StoredItem(found if isinstance(found, str) else "", data)
 
 
-def paginate(items: Sequence[StoredItem], page: Page) -> ItemPage:
+def paginate(items: Sequence[StoredItem], page: PageRequest) -> ItemPage:
     """Return a part of a list. Raise NotFound if the item to begin after is not in it."""
     ordered = list(reversed(items)) if page.descending else list(items)
     start = 0

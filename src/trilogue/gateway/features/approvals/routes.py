@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from trilogue.gateway.admin.audit import audited
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.features.approvals.approvals import DECISIONS, MOST_DECIDED, Approvals, DecisionBody
 
@@ -52,8 +52,8 @@ def routes(approvals: Approvals, workers: OtherWorkers) -> tuple[AdminRoute, ...
     workers.register(DECIDE, lambda order: _encode(part.decided(_decode_order(order))))
     # The arguments of a call are content of a response, so viewers do not see them.
     return (
-        AdminRoute("GET", "approvals", part.listing, Role.OPERATOR),
-        AdminRoute("POST", "approvals/{id}", part.decide, Role.OPERATOR),
+        AdminRoute("GET", "approvals", part.listing, AdminRole.OPERATOR),
+        AdminRoute("POST", "approvals/{id}", part.decide, AdminRole.OPERATOR),
     )
 
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from trilogue.base.clock import steady_time
 from trilogue.gateway.admin.audit import audited
-from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Page, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, RawReply, Reply
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.features.capture.session import CaptureSession, SessionRequest, captured_requests
 from trilogue.gateway.features.capture.worker_capture import WorkerCapture
@@ -46,11 +46,11 @@ def routes(capture: WorkerCapture | None, workers: OtherWorkers) -> tuple[AdminR
     part = _CapturesPart(capture, workers)
     workers.register(QUESTION, part.for_others)
     return (
-        AdminRoute("GET", "capture", part.status, Role.VIEWER),
-        AdminRoute("POST", "capture", part.start, Role.OPERATOR),
-        AdminRoute("DELETE", "capture/{session}", part.stop, Role.OPERATOR),
-        AdminRoute("GET", "captures", part.list, Role.VIEWER),
-        AdminRoute("GET", "captures/{request}", part.show, Role.OPERATOR),
+        AdminRoute("GET", "capture", part.status, AdminRole.VIEWER),
+        AdminRoute("POST", "capture", part.start, AdminRole.OPERATOR),
+        AdminRoute("DELETE", "capture/{session}", part.stop, AdminRole.OPERATOR),
+        AdminRoute("GET", "captures", part.list, AdminRole.VIEWER),
+        AdminRoute("GET", "captures/{request}", part.show, AdminRole.OPERATOR),
     )
 
 
@@ -64,7 +64,7 @@ class _CapturesPart:
     async def status(self, call: AdminCall) -> Reply:
         """Return what is captured now. Whoever names its session keeps it from being abandoned."""
         named = call.query.get("session")
-        if named is not None and call.may(Role.OPERATOR):
+        if named is not None and call.may(AdminRole.OPERATOR):
             await asyncio.to_thread(self._capture.renew, named)
         return await self._status()
 
@@ -120,7 +120,7 @@ class _CapturesPart:
         data = await asyncio.to_thread(self._capture.folder.read, call.ids[0])
         if data is None:
             raise AdminError(404, "there is no capture of this request", "no_such_capture")
-        return Page("application/jsonl", data)
+        return RawReply("application/jsonl", data)
 
     def for_others(self, _: str) -> bytes:
         """Read the session again for another worker, and return what this worker has captured."""

@@ -17,7 +17,7 @@ from random import SystemRandom
 import structlog
 from msgspec import Struct
 
-from trilogue.gateway.features.cluster.leases import Answer, LeaseServer, Question, ReturnPart, Spent
+from trilogue.gateway.features.cluster.leases import LeaseReply, LeaseRequest, LeaseServer, ReturnPart, Spent
 from trilogue.gateway.features.cluster.member import ClusterMember
 from trilogue.gateway.features.cluster.server import ClusterUnavailable, faults, reason_of
 from trilogue.gateway.limits.budget_table import SpentBudgets, SpentRow
@@ -26,8 +26,8 @@ from trilogue.gateway.limits.counting import Estimate, Subject, shortage
 from trilogue.gateway.limits.leasing import (
     FIRST_BUDGET,
     LEASE_SECONDS,
-    Ask,
     Counter,
+    CounterRequest,
     Leasing,
     all_counters,
     begin_ask,
@@ -183,7 +183,7 @@ class LeaseKeeper:
         A subject that is None is reported only: nothing more is wanted of it.
         """
         results: dict[str, bool] = {}
-        questions: list[Question] = []
+        questions: list[LeaseRequest] = []
         for name, subject, wants in wanted:
             question = self._question(name, subject, wants)
             if question is None:
@@ -197,7 +197,7 @@ class LeaseKeeper:
             await asyncio.sleep(TURN_SECONDS)
         return results
 
-    def _question(self, name: str, subject: Subject | None, wants: dict[int, int]) -> Question | None:
+    def _question(self, name: str, subject: Subject | None, wants: dict[int, int]) -> LeaseRequest | None:
         """Return the question about a subject; None if another process of this machine is asking."""
         now = self.now()
         with self._table.rows([name]) as rows:
@@ -209,9 +209,9 @@ class LeaseKeeper:
                 # What was granted before may be granted to others by now.
                 give_back(now, row)
             found = all_counters(now, row) if subject is None else _counters_of(now, subject, row)
-            return Question(name, number, [Ask(one, wants.get(one.which, 0)) for one in found])
+            return LeaseRequest(name, number, [CounterRequest(one, wants.get(one.which, 0)) for one in found])
 
-    async def _exchange(self, questions: Sequence[Question]) -> dict[str, bool]:
+    async def _exchange(self, questions: Sequence[LeaseRequest]) -> dict[str, bool]:
         try:
             answers = await self._server.ask(questions)
         except _faults() as error:
@@ -230,7 +230,7 @@ class LeaseKeeper:
                 results[question.subject] = await self._seed(question.subject)
         return results
 
-    def _take(self, question: Question, answer: Answer | None) -> bool:
+    def _take(self, question: LeaseRequest, answer: LeaseReply | None) -> bool:
         """Write an answer into the row. Return whether trying again may help."""
         with self._table.rows([question.subject]) as rows:
             if not end_ask(rows[0], question.number) or answer is None:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from trilogue.gateway.features.cluster.link import LinkPart
 from trilogue.gateway.features.cluster.messages import MAX_LENGTH, NODE, STREAM, TOPIC, Message
 from trilogue.gateway.features.cluster.server import RedisServer
-from trilogue.gateway.limits.leasing import FIRST_BUDGET, LEASE_SECONDS, Ask, Grant
+from trilogue.gateway.limits.leasing import FIRST_BUDGET, LEASE_SECONDS, CounterRequest, Grant
 
 if TYPE_CHECKING:
     import redis.asyncio
@@ -118,12 +118,12 @@ return reply
 """
 
 
-class Question(Struct, frozen=True):
+class LeaseRequest(Struct, frozen=True):
     """What a node tells and asks about a subject. `number`: grows with every question of the node about it."""
 
     subject: str
     number: int
-    asks: Sequence[Ask]
+    asks: Sequence[CounterRequest]
 
     @property
     def wants_money(self) -> bool:
@@ -131,7 +131,7 @@ class Question(Struct, frozen=True):
         return any(ask.want and ask.counter.which >= FIRST_BUDGET for ask in self.asks)
 
 
-class Answer(NamedTuple):
+class LeaseReply(NamedTuple):
     """The decision. `at`: the server's time in milliseconds. `is_seeded`: whether it is known what others have spent.
 
     `recovering`: the server was emptied lately, and grants nothing yet.
@@ -175,7 +175,7 @@ class LeaseServer:
         self._client: redis.asyncio.Redis | None = None
         self._script = ""
 
-    async def ask(self, questions: Sequence[Question]) -> list[Answer | None]:
+    async def ask(self, questions: Sequence[LeaseRequest]) -> list[LeaseReply | None]:
         """Ask several questions at once. None if a later question about the same subject was answered before."""
         client = self._connected()
         if not self._script:
@@ -191,7 +191,7 @@ class LeaseServer:
                 raise reply
         return [_answer(reply) for reply in replies]
 
-    def _arguments(self, question: Question) -> list[Any]:
+    def _arguments(self, question: LeaseRequest) -> list[Any]:
         keys = [self._key(question.subject), self._server.key(STREAM), self._server.key(EPOCH)]
         found: list[Any] = [*keys, self._node, question.number, question.subject]
         for counter, want in question.asks:
@@ -231,9 +231,9 @@ class LeaseServer:
         return self._server.key("lease", subject)
 
 
-def _answer(reply: list[Any]) -> Answer | None:
+def _answer(reply: list[Any]) -> LeaseReply | None:
     if reply[0] == 0:
         return None
     numbers = [int(value) for value in reply[4:]]
     grants = [Grant(*numbers[start : start + 5]) for start in range(0, len(numbers), 5)]
-    return Answer(grants, int(reply[3]), bool(reply[1]), bool(reply[2]))
+    return LeaseReply(grants, int(reply[3]), bool(reply[1]), bool(reply[2]))

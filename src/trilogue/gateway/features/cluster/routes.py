@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trilogue.gateway.admin.routes import AdminCall, AdminRoute, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.gateway.features.cluster.member import ClusterMember
 from trilogue.gateway.features.cluster.nodes import GONE
 from trilogue.gateway.features.cluster.status import LinkStatus, NodeRecord
@@ -19,7 +19,7 @@ def routes(cluster: WorkerCluster) -> tuple[AdminRoute, ...]:
     async def handle(_: AdminCall) -> Reply:
         return _nodes(cluster.member)
 
-    return (AdminRoute("GET", "nodes", handle, Role.VIEWER),)
+    return (AdminRoute("GET", "nodes", handle, AdminRole.VIEWER),)
 
 
 def _nodes(member: ClusterMember | None) -> Reply:

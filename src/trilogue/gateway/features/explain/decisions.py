@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.gateway.admin.worker_group import OtherWorkers
 from trilogue.gateway.features.explain.history import KnownRequests
 
@@ -26,7 +26,7 @@ def routes(known: KnownRequests, workers: OtherWorkers) -> tuple[AdminRoute, ...
     """Return the routes of decisions, and let other workers ask for those of this one."""
     shown = _DecisionsPart(known, workers)
     workers.register("decisions", lambda request_id: _encode(shown.own(request_id)))
-    return (AdminRoute("GET", "decisions", shown.handle, Role.VIEWER),)
+    return (AdminRoute("GET", "decisions", shown.handle, AdminRole.VIEWER),)
 
 
 class _DecisionsPart:

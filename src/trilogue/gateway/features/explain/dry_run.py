@@ -15,11 +15,11 @@ from trilogue.base.json_text import dump, parse_request
 from trilogue.capture import shown_headers, shown_url
 from trilogue.errors import ClientError
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.gateway.features.explain.request_view import shown_loss
 from trilogue.gateway.features.explain.routing import asked_protocol
 from trilogue.gateway.gateway import Gateway
-from trilogue.gateway.request.call import Call, ReadBody, read_asked
+from trilogue.gateway.request.call import ModelCall, ReadBody, read_asked
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.outbound import Place
 from trilogue.gateway.response.attempt import prepare
@@ -38,7 +38,7 @@ STATE_FIELDS = ("previous_response_id", "conversation")
 
 def routes() -> tuple[AdminRoute, ...]:
     """Return the route of dry runs. Workers share the state of accounts, so each can respond alone."""
-    return (AdminRoute("POST", "dry-run", _dry_run, Role.VIEWER),)
+    return (AdminRoute("POST", "dry-run", _dry_run, AdminRole.VIEWER),)
 
 
 async def _dry_run(call: AdminCall) -> Reply:
@@ -74,7 +74,7 @@ def _problem(error: ClientError) -> dict[str, Json]:
 async def _targets(
     gateway: Gateway, asked: ReadBody, protocol: Protocol, targets: Sequence[ProviderModel]
 ) -> list[Json]:
-    call = Call(
+    call = ModelCall(
         client=protocol,
         body=asked.body,
         model=asked.model,
@@ -94,7 +94,7 @@ async def _targets(
     return found
 
 
-def _accounts(gateway: Gateway, target: ProviderModel, call: Call) -> list[dict[str, Any]]:
+def _accounts(gateway: Gateway, target: ProviderModel, call: ModelCall) -> list[dict[str, Any]]:
     """Return the accounts of a target in the order in which they would be tried, then those that would not be."""
     pool, now = gateway.upstreams.pools.pools[target.provider], steady_time()
     sticky = sticky_key(call.body, call.client, call.headers) if len(pool.accounts) > 1 else ""
@@ -116,7 +116,7 @@ def _shown(account: dict[str, Any], how: str | None) -> dict[str, Any]:
     return {name: account[name] for name in ("account", "state", "why", "until")} | {"chosen": how}
 
 
-def _sent(gateway: Gateway, target: ProviderModel, account: str, call: Call) -> dict[str, Json]:
+def _sent(gateway: Gateway, target: ProviderModel, account: str, call: ModelCall) -> dict[str, Json]:
     """Return what an account would be sent, without credentials, or why it cannot be sent to this target."""
     provider = gateway.upstreams.providers[target.provider]
     remedies = gateway.upstreams.pools.pools[target.provider].lessons.of(target.model)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from trilogue.gateway.admin.routes import AdminCall, AdminContext, AdminError, AdminRoute, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.gateway.features.explain.history import KnownRequests
 from trilogue.gateway.features.explain.request_view import everything, summary
 from trilogue.gateway.gateway import Gateway
@@ -83,8 +83,8 @@ def routes(context: AdminContext, known: KnownRequests) -> tuple[AdminRoute, ...
     context.workers.register("requests", lambda query: _encode(part.rows(_decode_query(query))))
     context.workers.register("request", lambda request_id: _encode(part.found(request_id)))
     return (
-        AdminRoute("GET", "requests", part.list, Role.VIEWER),
-        AdminRoute("GET", "requests/{id}", part.one, Role.VIEWER),
+        AdminRoute("GET", "requests", part.list, AdminRole.VIEWER),
+        AdminRoute("GET", "requests/{id}", part.one, AdminRole.VIEWER),
     )
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.model import Json, Protocol
 
 
 def routes() -> tuple[AdminRoute, ...]:
     """Return the routes for model names. Every worker has the same configuration."""
     return (
-        AdminRoute("GET", "routes", _routes, Role.VIEWER),
-        AdminRoute("GET", "routes/{model*}", _resolved, Role.VIEWER),
+        AdminRoute("GET", "routes", _routes, AdminRole.VIEWER),
+        AdminRoute("GET", "routes/{model*}", _resolved, AdminRole.VIEWER),
     )
 
 

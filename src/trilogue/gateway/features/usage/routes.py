@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, Page, Reply
-from trilogue.gateway.admin.settings import Role
+from trilogue.gateway.admin.routes import AdminCall, AdminError, AdminRoute, RawReply, Reply
+from trilogue.gateway.admin.settings import AdminRole
 from trilogue.gateway.features.usage.observer import UsageObserver
 from trilogue.gateway.features.usage.report import usage_csv, usage_json, usage_query
 from trilogue.gateway.gateway import Gateway
@@ -20,7 +20,7 @@ FORMATS = ("json", "csv")
 
 def routes(usage: UsageObserver | None) -> tuple[AdminRoute, ...]:
     """Return the route of usage. `usage`: None if it is not counted."""
-    return (AdminRoute("GET", "usage", _off if usage is None else _UsagePart(usage).handle, Role.VIEWER),)
+    return (AdminRoute("GET", "usage", _off if usage is None else _UsagePart(usage).handle, AdminRole.VIEWER),)
 
 
 async def _off(_: AdminCall) -> Reply:
@@ -45,8 +45,8 @@ class _UsagePart:
         except StoreError as error:
             raise AdminError(503, f"usage cannot be read: {error}", "store_unavailable") from None
         if form == "csv":
-            return Page("text/csv; charset=utf-8", usage_csv(lines, query.by).encode())
-        return Page("application/json", usage_json(lines, query.by, await _budgets(call.gateway)))
+            return RawReply("text/csv; charset=utf-8", usage_csv(lines, query.by).encode())
+        return RawReply("application/json", usage_json(lines, query.by, await _budgets(call.gateway)))
 
 
 async def _budgets(gateway: Gateway) -> list[Json]:
