@@ -11,12 +11,11 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue import __version__
-from trilogue.app.key_watch import KeyWatch
 from trilogue.app.observers import WorkerObservers
 from trilogue.app.sealing import stored_sealer
 from trilogue.app.stores import counting, locations_of, store_fault, usage_fault
 from trilogue.app.transports import transports
-from trilogue.app.worker import Worker
+from trilogue.app.worker import KeyWatch, Worker
 from trilogue.base import cipher
 from trilogue.base.secrets import Secret
 from trilogue.config.config import Config

@@ -14,11 +14,10 @@ from pathlib import Path
 import structlog
 
 from trilogue.app.admin_routes import admin_routes
-from trilogue.app.key_watch import KeyWatch
 from trilogue.app.process import resources
 from trilogue.app.process.resources import Descriptors
 from trilogue.app.process.signals import RELOAD, handle_signal
-from trilogue.app.worker import Worker
+from trilogue.app.worker import KeyWatch, Worker
 from trilogue.config.config import Config
 from trilogue.errors import ConfigError
 from trilogue.gateway.admin.administration import Administration

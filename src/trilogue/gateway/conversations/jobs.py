@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 
 from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.base.sse import SseParser
-from trilogue.gateway.conversations.failures import store_failure
+from trilogue.gateway.conversations.objects import store_failure
 from trilogue.gateway.conversations.store.jobs import JobKey
 from trilogue.gateway.conversations.store.types import (
     WORKER_DIED,

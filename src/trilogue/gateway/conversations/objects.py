@@ -9,8 +9,16 @@ from msgspec import Raw
 
 from trilogue.base.json_text import DECODE_ERRORS, dump
 from trilogue.errors import BadRequest, ClientError
-from trilogue.gateway.conversations.store.types import ItemPage, PageRequest, StoredConversation, StoredItem
-from trilogue.model import Json
+from trilogue.gateway.conversations.store.types import (
+    ItemPage,
+    NotStorable,
+    PageRequest,
+    StoredConversation,
+    StoredItem,
+    StoreError,
+)
+from trilogue.model import Failure, Json
+from trilogue.protocols.failure import own_failure
 
 MAX_LIMIT = 100
 MAX_METADATA = 16
@@ -107,3 +115,17 @@ def read_items(fields: Mapping[str, Raw]) -> list[bytes]:
 def plain_list(items: Sequence[StoredItem]) -> bytes:
     """Return items as a complete list, in their order."""
     return item_list(ItemPage(tuple(items)))
+
+
+UNAVAILABLE = (
+    "the response cannot be stored, or what the request refers to cannot be read. Try again later, or send "
+    "store: false and the whole history"
+)
+TOO_LARGE = "the response is larger than what the gateway stores for one client key (state.key_bytes)"
+
+
+def store_failure(error: StoreError) -> Failure:
+    """Return the failure for an error of the store. Where the store is, and why it failed, is only in the log."""
+    if isinstance(error, NotStorable):
+        return own_failure(507, TOO_LARGE, "response_not_storable")
+    return own_failure(503, UNAVAILABLE, "store_unavailable")

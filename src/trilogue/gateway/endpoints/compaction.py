@@ -25,7 +25,6 @@ from trilogue.gateway.conversations.summaries import (
     summary_of,
     summary_request,
 )
-from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.gateway import Gateway
 from trilogue.gateway.request.call import ModelCall, read_asked
@@ -33,6 +32,7 @@ from trilogue.gateway.request.large_bodies import LARGE_BYTES
 from trilogue.gateway.request.ownership import check_body
 from trilogue.gateway.request.request import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.turns import stored_turn
+from trilogue.gateway.response.attempts import complete, new_call
 from trilogue.gateway.response.compaction import CompactionResponse
 from trilogue.model import Json, Loss, refuse_losses, refuses
 from trilogue.protocols.parts import digest

@@ -14,7 +14,6 @@ from trilogue.gateway.access.client_keys import ManagedKey
 from trilogue.gateway.conversations.reasoning import ReasoningMemory
 from trilogue.gateway.conversations.summaries import TRIGGER_MARK, asks_for_compaction
 from trilogue.gateway.endpoints.compaction import compact_turn
-from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.judging import judge_request
 from trilogue.gateway.request.call import ModelCall, read_asked
 from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN
@@ -22,6 +21,7 @@ from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.ownership import check_body, watch_made_objects
 from trilogue.gateway.request.request import CancelReason, RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.turns import stored_turn
+from trilogue.gateway.response.attempts import complete, new_call
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.protocols.registry import CODECS
 from trilogue.routing.router import ProviderModel

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from trilogue.base.json_text import dump, parse_request
 from trilogue.errors import ClientError
-from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.endpoints.questions import answerer
 from trilogue.gateway.policies.run import RequestPolicies, words_of
 from trilogue.gateway.policies.table import ChosenPolicies, UnknownPolicy
@@ -22,6 +21,7 @@ from trilogue.gateway.request.call import ModelCall, ReadBody
 from trilogue.gateway.request.judged_request import judged_call
 from trilogue.gateway.request.ownership import may_name_others, models_of
 from trilogue.gateway.request.request import RequestContext, targets_of, watching
+from trilogue.gateway.response.attempts import complete, new_call
 from trilogue.gateway.response.client_response import ClientResponse, WordsResponse
 from trilogue.gateway.response.timing import KeepAlive
 from trilogue.policies import Context, Policy

@@ -17,12 +17,12 @@ from trilogue.base.json_text import dump, parse_upstream
 from trilogue.errors import UpstreamError
 from trilogue.gateway.access.client_keys import ClientKey
 from trilogue.gateway.access.settings import KeyOptions
-from trilogue.gateway.endpoints.complete import new_call
 from trilogue.gateway.policies.run import AnswerQuestion
 from trilogue.gateway.record import INTERNAL, RequestRecord
 from trilogue.gateway.request.boundary import CLIENT_CLOSED, begin, report
 from trilogue.gateway.request.call import ModelCall, ReadBody
 from trilogue.gateway.request.request import Cancellation, RequestContext
+from trilogue.gateway.response.attempts import new_call
 from trilogue.model import Ledger, Request, Role, Sampling, Text, Turn
 from trilogue.net.server.request import Head, HttpRequest
 from trilogue.net.server.responder import Headers, Responder

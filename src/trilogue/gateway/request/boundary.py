@@ -7,7 +7,7 @@ import asyncio
 import structlog
 
 from trilogue.errors import TrilogueError
-from trilogue.gateway.conversations.failures import store_failure
+from trilogue.gateway.conversations.objects import store_failure
 from trilogue.gateway.conversations.store.types import StoreError
 from trilogue.gateway.observer import Observers
 from trilogue.gateway.request.failures import REVOKED, SHUTTING_DOWN, client_failure

@@ -1,6 +1,7 @@
-"""The attempts of a request for a model's output.
+"""The attempts of a request for a model's output, until the client has a response or an error.
 
-One attempt: translate the request for its target, send it with its account through its proxy, relay the response.
+`complete` watches the client and the time limits, `respond` plans, the loop makes one attempt after the other. One
+attempt: translate the request for its target, send it with its account through its proxy, relay the response.
 """
 
 from __future__ import annotations
@@ -13,26 +14,28 @@ from functools import partial
 from msgspec import Struct
 
 from trilogue.base.clock import STEADY_OFFSET, steady_time
-from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
+from trilogue.base.text import sane
+from trilogue.errors import BadRequest, ClientError, UpstreamError, UpstreamFailure
 from trilogue.gateway.conversations.cache_sessions import LEAST_BYTES
 from trilogue.gateway.conversations.store.types import StoredResponse
 from trilogue.gateway.conversations.turn import StoredTurn
 from trilogue.gateway.gateway import Gateway
-from trilogue.gateway.request.call import ModelCall
-from trilogue.gateway.request.failures import redacted
+from trilogue.gateway.request.call import ModelCall, ReadBody
+from trilogue.gateway.request.failures import client_failure, redacted
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside, in_thread
+from trilogue.gateway.request.limits import count_request
 from trilogue.gateway.request.outbound import Place, read_lesson, remember
-from trilogue.gateway.request.request import CancelReason, RequestContext
+from trilogue.gateway.request.request import CancelReason, RequestContext, cancelled_error
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt, prepare
 from trilogue.gateway.response.cache_use import note_cache_use
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.judged_stream import JudgedRelay
 from trilogue.gateway.response.stream import StreamRelay
-from trilogue.gateway.response.timing import TimeLimits
+from trilogue.gateway.response.timing import KeepAlive, TimeLimits
 from trilogue.gateway.response.tool_search import SearchContinuation, relay_searching
 from trilogue.gateway.response.whole import relay_whole
-from trilogue.model import Failure
+from trilogue.model import Failure, Severity
 from trilogue.protocols.endpoint import BYTES_PER_TOKEN
 from trilogue.protocols.failure import failure_of
 from trilogue.protocols.registry import CODECS
@@ -447,3 +450,76 @@ def _preferring(
     if previous.origin is None:
         return targets
     return sorted(targets, key=lambda target: target.provider != origin.provider)
+
+
+def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) -> ModelCall:
+    """Return a request that was read, with what its head says, and note its model for the log. Raises BadRequest."""
+    request, entry, record = context.request, context.entry, context.record
+    if entry.loss_comment is None:
+        raise BadRequest("trilogue-loss-comment is true or false", path="trilogue-loss-comment")
+    record.model, record.stream = sane(asked.model), asked.stream
+    return ModelCall(
+        client=entry.client,
+        body=asked.body,
+        model=asked.model,
+        stream=asked.stream,
+        headers=request.headers,
+        sealer=entry.sealer,
+        forwarded=entry.forwarded,
+        hop=entry.hop,
+        query=entry.query,
+        strict=strict,
+        loss_comment=entry.loss_comment,
+        request_id=context.request_id,
+        key_name=record.key,
+        losses=asked.losses,
+        long_context=asked.long_context,
+    )
+
+
+async def complete(context: RequestContext, client: ClientResponse, targets: Sequence[ProviderModel]) -> None:
+    """Send a response, streamed or not, or an error. Raises ClientGone, and errors of the request itself."""
+    responder, gateway = context.responder, context.entry.gateway
+    limits = TimeLimits(context.cancellation, responder)
+    context.in_band = client.fail_in_band
+    context.request.on_gone = context.cancellation.client_gone
+    key = context.entry.key
+    is_limited = key is not None and (key.restricted or gateway.limiter.applies_to_all)
+    keepalive = None
+    if client.streams:
+        keepalive = KeepAlive(gateway.settings.keepalive_seconds, responder, client.keepalive)
+    try:
+        await (_respond_within_limits if is_limited else respond)(context, client, limits, targets)
+    except UpstreamError as error:
+        _fail(context, client, error)
+    except asyncio.CancelledError:
+        cancelled = cancelled_error(context)
+        if not responder.ended:
+            _fail(context, client, cancelled)
+    finally:
+        limits.stop()
+        if keepalive is not None:
+            keepalive.stop()
+
+
+async def _respond_within_limits(
+    context: RequestContext, client: ClientResponse, limits: TimeLimits, targets: Sequence[ProviderModel]
+) -> None:
+    """Count a request for its key, owner and model before its first attempt, and settle it when it has ended.
+
+    Raises NotAllowed and LimitReached, and what `respond` raises.
+    """
+    allowed, reservation = await count_request(context, client.call, targets)
+    try:
+        await respond(context, client, limits, allowed)
+    finally:
+        if reservation is not None:
+            context.entry.gateway.limiter.settle(reservation, context.record)
+
+
+def _fail(context: RequestContext, client: ClientResponse, error: UpstreamError) -> None:
+    """Send an error: inside the stream if there is one, else as an HTTP error."""
+    if context.responder.started or client.must_fail_in_band(error):
+        client.fail_in_band(error)
+    else:
+        context.refuse(client_failure(error, context.entry.client, context.record))
