@@ -15,7 +15,7 @@
 
 Everything else belongs to `Gateway` and is made anew, the retry budget too: it only covers the last minute.
 
-A `WorkerState` is made inside the worker process, after the fork.
+A `Worker` is made inside the worker process, after the fork.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ The way of an error from the socket to the client, in order of calls:
      `UpstreamError`. `StreamDecoder.fail` makes it the last event, `Failed`, with `failure_of`.
 2. `gateway.request.failures.redacted` removes secrets of the account from what the upstream said. Nothing before this
    point is logged or sent.
-3. `routing.pool.health.classify.classify` decides, on the result of `failure_of`, whether another attempt is made.
+3. `routing.pool.classify.classify` decides, on the result of `failure_of`, whether another attempt is made.
 4. If there is none, `gateway.request.failures.client_failure` calls `failure_of` and replaces failures that only the
    operator can fix. `error_reply` then writes an HTTP response with `encode_error` of the client's codec. Once a stream
    has begun, the client's encoder writes the failure as its last event.

@@ -1,7 +1,7 @@
 """`trilogue serve`: load the configuration, bind the sockets, print how to connect, and run the workers.
 
 The sockets are bound before there are workers, so that all workers share them. What a worker does is in
-`gateway.process`; this module only builds it and hands it what the command line and the configuration say.
+`app.process`; this module only builds it and hands it what the command line and the configuration say.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One WebSocket over ASGI: the handshake as a request, and then messages in and out.
 
-The gateway's own server has the same interfaces (`serving.websocket`). Pings and the closing handshake are the
+The gateway's own server has the same interfaces (`net.server.websocket`). Pings and the closing handshake are the
 server's.
 """
 

@@ -1,5 +1,5 @@
 """What a request refers to, and what is kept of its response: turns, background jobs, reasoning, compaction.
 
-Only clients of protocols that can continue a response have that. How it is stored is in `state.responses`. Endpoints
+Only clients of protocols that can continue a response have that. How it is stored is in `store`. Endpoints
 are in `gateway.endpoints`.
 """

@@ -7,7 +7,7 @@ An upstream that compacts by itself returns an item that only it can read. For o
 summary, and the gateway seals it into an item of the same form. When such an item comes back, it is replaced by a
 message that any model understands.
 
-In and out: JSON text of the Responses API. What is sent where is decided in `gateway.endpoints.compact`.
+In and out: JSON text of the Responses API. What is sent where is decided in `gateway.endpoints.compaction`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """The application and its endpoints: generation, token counts, lists of models, stored objects, WebSockets, others.
 
-Sockets and processes are in `serving` and `gateway.process`.
+Sockets are in `net.server`, processes in `app.process`.
 """

@@ -1,8 +1,8 @@
 """Limits over machines: a machine may use of each limit what the cluster has granted it, which its rows say.
 
-Pure: rows come from a locked table, the cluster's decisions are in `cluster.leases`. All counts of a subject are leased
-together. A lease is valid for some seconds. When it ends without being renewed, the machine may use no more than it has
-used, because the cluster may grant the rest to others by then.
+Pure: rows come from a locked table, the cluster's decisions are in `features.cluster.leases`. All counts of a subject
+are leased together. A lease is valid for some seconds. When it ends without being renewed, the machine may use no more
+than it has used, because the cluster may grant the rest to others by then.
 """
 
 from __future__ import annotations

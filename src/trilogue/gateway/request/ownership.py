@@ -1,4 +1,4 @@
-"""Whose the objects are that a vendor keeps for the gateway's account: files, batches, vector stores and the like.
+"""Whose the objects are that requests name and responses make, such as files: a vendor keeps them for the gateway.
 
 An object belongs to the client key that made it. The vendor cannot tell the keys of a gateway apart, so the gateway
 remembers who has made which id, and answers for every other key as it does for an id that nobody has.

@@ -1,4 +1,4 @@
-"""Notes what the prompt cache has saved for a request that has got its response: see `gateway.observe.sessions`."""
+"""Notes what the prompt cache has saved for a request that has its response: see `conversations.cache_sessions`."""
 
 from __future__ import annotations
 

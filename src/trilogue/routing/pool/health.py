@@ -3,7 +3,7 @@
 Limits, money and model access start a cooldown: nothing is sent until it is over. Errors of servers only make an
 account failing: others are used first, but with no other it is still used. Refused keys disable an account until a
 probe succeeds or a person enables it. What a failure means is in `classify`. How long an upstream asks us to wait is
-read in `protocols.failure.retry`. What a model refuses is remembered, so that it is not sent to it again; what that
+read in `protocols.failure`. What a model refuses is remembered, so that it is not sent to it again; what that
 was, and what to send instead, is found out in `translate.learning`.
 """
 

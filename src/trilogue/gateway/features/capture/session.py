@@ -1,4 +1,4 @@
-"""A capture session: an administrator asks for the next so many requests, and all workers capture them together.
+"""Capture sessions: an administrator asks for the next so many requests that fit, and all workers capture them.
 
 The session is one small file that the workers share, or memory if there is only one worker. Changes are made under a
 lock, so that all workers together capture exactly as many requests as were asked for. A session ends when it has them,

@@ -1,4 +1,4 @@
-"""The latest requests of a worker, which the admin interface shows. Those that are still running are kept elsewhere."""
+"""The requests that a worker knows: those that are running, and the latest of those that have ended."""
 
 from __future__ import annotations
 

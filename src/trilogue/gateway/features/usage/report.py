@@ -1,4 +1,4 @@
-"""Sums of usage as JSON, CSV and text."""
+"""Questions to the usage ledger in words, and its sums as JSON, CSV and text."""
 
 from __future__ import annotations
 
