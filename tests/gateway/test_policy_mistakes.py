@@ -105,3 +105,33 @@ def test_a_reload_keeps_the_old_policies(folder: Path) -> None:
         gateway.signal(signal.SIGHUP)
         gateway.wait_for_log('"reloaded"')
         assert b"Nowhere." in said()
+
+
+CHANGING = """\
+from pathlib import Path
+from trilogue.policies import Policy
+flag = Path(__file__).with_suffix(".flag")
+if flag.exists():
+    flag.write_text(flag.read_text() + "x")
+    if flag.read_text() == "xx":
+        raise RuntimeError("the file has changed")
+class Changing(Policy):
+    pass
+"""
+
+
+def test_a_policy_that_changes_after_the_check_stops_the_reload_alone(folder: Path) -> None:
+    """The old gateway goes on as it was, with its own settings for recent requests, and the next reload works."""
+    file = folder / "changing.py"
+    file.write_text(CHANGING)
+    config = f"{DEMO}policies: {{p: '{file}'}}\nserver: {{policies: [p]}}\n"
+    request = post("/v1/chat/completions", json.dumps(ASK).encode(), {"connection": "close"})
+    with started(folder, config) as gateway:
+        file.with_suffix(".flag").write_text("")
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_for_log("reload refused")
+        assert "the file has changed" in gateway.log
+        assert asyncio.run(exchange(gateway.url, request, seconds=20)).status == 200
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_for_log('"reloaded"')
+        assert asyncio.run(exchange(gateway.url, request, seconds=20)).status == 200

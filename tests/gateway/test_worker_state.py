@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from trilogue import Sealer
 from trilogue.app.worker import Worker
 from trilogue.config.config import Config
@@ -16,6 +18,7 @@ from trilogue.gateway.observer import Observer
 from trilogue.gateway.record import RequestRecord
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.net.client.transport import HttpTransport
+from trilogue.policies.loading import PolicyError
 
 BASE: dict[str, Any] = {
     "pool": {"persist": False},
@@ -55,6 +58,25 @@ def test_nothing_is_forgotten_if_nothing_has_changed(tmp_path: Path) -> None:
     assert second.stores == first.stores
     assert second.upstreams.refused_reasoning.known.keys() == {("p", "p-1"), ("p", "p-2"), ("q", "q")}
     assert second.upstreams.pools is not first.upstreams.pools
+    state.close()
+
+
+def test_a_configuration_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+    """The file of a policy is gone between the check and the use: all parts stay those of the old configuration."""
+    state, file = worker(tmp_path), tmp_path / "mine.py"
+    first = state.gateway(configured(tmp_path))
+    file.write_text("from trilogue.policies import Policy\nclass Mine(Policy): ...\n")
+    changes = {"policies": {"p": str(file)}, "server": {"policies": ["p"]}, "admin": {"keep_requests": 2}}
+    broken = configured(tmp_path, **changes, state="none", providers={"q": BASE["providers"]["q"]})
+    file.unlink()
+    limit, pools = state.history.limit, first.upstreams.pools
+    with pytest.raises(PolicyError):
+        state.gateway(broken)
+    assert state.history.limit == limit
+    assert state.admin.gateway is first
+    second = state.gateway(configured(tmp_path))
+    assert second.stores == first.stores
+    assert second.upstreams.pools.pools.keys() == pools.pools.keys() == {"p", "q"}
     state.close()
 
 

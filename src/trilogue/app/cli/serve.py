@@ -290,8 +290,8 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
         capture = WorkerCapture(state_directory(os.environ) / FOLDER_NAME, shared, __version__)
 
         def build(new: Config) -> Gateway:
-            observers.configure(new)
             gateway = parts.gateway(new)
+            observers.configure(new)
             capture.configure(new.capture, gateway.observe)
             return gateway
 

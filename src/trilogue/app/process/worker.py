@@ -36,6 +36,7 @@ from trilogue.gateway.log.guard import Guard, close_all
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.net.server.listener import Listener
+from trilogue.policies.loading import PolicyError
 
 log = structlog.get_logger("trilogue.server")
 
@@ -161,7 +162,13 @@ class WorkerProcess:
         config = load_or_none(self._load)
         if config is None:
             return
-        old, self.app.gateway = self.app.gateway, self._build(config)
+        try:
+            gateway = self._build(config)
+        except PolicyError as error:
+            # The file of a policy may have changed since the configuration was checked.
+            log.error("reload refused", problems=[str(error)])
+            return
+        old, self.app.gateway = self.app.gateway, gateway
         self._config = config
         self._forget()
         self._worker.stores.start()
