@@ -16,7 +16,7 @@ from trilogue.routing.pool.settings import AccountSpec, PoolsSettings, ProviderS
 from trilogue.storage.records import RecordFile
 from trilogue.upstreams.state.sync import StateSync
 
-PER_REQUEST = {"": 30, "conversation": 32}
+PER_REQUEST = {"": 34, "conversation": 35}
 """with a state file, by the key of the conversation"""
 
 
