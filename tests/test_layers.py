@@ -403,6 +403,35 @@ def test_no_import_cycles() -> None:
     assert import_cycle(MODULES) == []
 
 
+OPTIONAL = {"redis", "psycopg", "opentelemetry", "joserfc", "httpx", "httpx2", "openai", "anthropic"}
+NEEDS_OPTIONAL = re.compile(
+    r"trilogue\.gateway\.(admin\.id_tokens|features\.tracing\.(observer|spans|export|propagation))$"
+)
+"""modules that are loaded by name when their settings ask for them"""
+
+
+def optional_imports(modules: list[Module]) -> list[str]:
+    """Return where a package that may not be installed is imported when the module is."""
+    return [
+        f"{module.name} imports {name}"
+        for module in modules
+        for statement in module.tree.body
+        if isinstance(statement, ast.Import | ast.ImportFrom)
+        for name, _ in imported_names(module, statement)
+        if name.partition(".")[0] in OPTIONAL and not NEEDS_OPTIONAL.match(module.name)
+    ]
+
+
+def test_optional_packages_are_loaded_when_they_are_used() -> None:
+    assert optional_imports(MODULES) == []
+
+
+def test_optional_import_is_found() -> None:
+    source = "import json\nif TYPE_CHECKING:\n    import redis\n"
+    assert optional_imports([module("gateway.features.cluster.link", source)]) == []
+    assert optional_imports([module("gateway.features.cluster.link", f"{source}import redis.client")])
+
+
 def unused(modules: list[Module], sources: str) -> list[str]:
     """Return the modules that no other one imports. `sources`: the text of all, which may name a module to load it."""
     known = names(modules)

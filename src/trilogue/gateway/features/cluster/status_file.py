@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
-import redis
 
 from trilogue.gateway.features.cluster.identity import NodeIdentity
 from trilogue.gateway.features.cluster.link import LinkPart
 from trilogue.gateway.features.cluster.nodes import NodesPart
 from trilogue.gateway.features.cluster.status import LinkHealth, LinkStatus
 from trilogue.storage.private_files import write_private
+
+if TYPE_CHECKING:
+    import redis
 
 WRITE_SECONDS = 1.0
 
