@@ -417,7 +417,7 @@ def optional_imports(modules: list[Module]) -> list[str]:
         for module in modules
         for statement in module.tree.body
         if isinstance(statement, ast.Import | ast.ImportFrom)
-        for name, _ in imported_names(module, statement)
+        for name, _ in imported_names(module, ast.Module([statement], []))
         if name.partition(".")[0] in OPTIONAL and not NEEDS_OPTIONAL.match(module.name)
     ]
 
